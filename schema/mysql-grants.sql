@@ -14,6 +14,8 @@ GRANT SELECT ON rowlock_meta TO rowlock_locking;
 -- DELETE: unique_insert gives a lock back by DELETE.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
 GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
+-- Since when the database grants locks: lib/doc/quarantine.md
+GRANT SELECT, INSERT, DELETE ON rowlock_pulse TO rowlock_locking;
 -- Of shared_mutex and semaphore; `list` reads it too. Tables of version 5 had none: give this after `rowlock migrate up`.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_permits TO rowlock_locking;
 -- Only members of a quorum need the first of these, and only transaction::admit() and rowlock_admit() the second (version 8). `rowlock
@@ -25,6 +27,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_permits TO rowlock_locking;
 GRANT SELECT ON rowlock_reaper TO rowlock_locking;
 -- Only SQL without C++ needs these: the procedures of version 4. They run with the caller's rights, so their callers
 -- need these and the rights above (but none on rowlock_reaper, and no DELETE).
+GRANT EXECUTE ON PROCEDURE rowlock_granting TO rowlock_locking;
+GRANT EXECUTE ON PROCEDURE rowlock_begun TO rowlock_locking;
 GRANT EXECUTE ON PROCEDURE rowlock_try_acquire TO rowlock_locking;
 GRANT EXECUTE ON PROCEDURE rowlock_renew TO rowlock_locking;
 GRANT EXECUTE ON PROCEDURE rowlock_release TO rowlock_locking;
@@ -46,6 +50,8 @@ GRANT EXECUTE ON PROCEDURE rowlock_release_once TO rowlock_locking;
 GRANT SELECT, UPDATE (token_floor) ON rowlock_meta TO rowlock_reaping;
 -- INSERT and UPDATE: for its own lease, "rowlock.reaper".
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_reaping;
+-- For its own lease.
+GRANT SELECT, INSERT, DELETE ON rowlock_pulse TO rowlock_reaping;
 GRANT SELECT, DELETE ON rowlock_tokens TO rowlock_reaping;
 GRANT SELECT, DELETE ON rowlock_permits TO rowlock_reaping;
 GRANT SELECT, UPDATE ON rowlock_reaper TO rowlock_reaping;

@@ -74,7 +74,8 @@ struct dialect {
   backend::migrating migrating{};
   /// Some statements have volatile_mark.
   bool flushes_less = false;
-  bool pulses = false;                ///< may forget grants: grants nothing without a pulse
+  /// It may forget grants, and grants nothing without a pulse. The kinds of table that it keeps those in.
+  std::span<std::string_view const> pulse_tables{};
   bool has_queues = false;            ///< see connection::has_queues()
   bool leaves_queue_at_once = false;  ///< see connection::execute_and_leave_queue()
   std::string_view no_row_locks{};    ///< why there is no row_lock strategy, else empty

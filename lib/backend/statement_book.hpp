@@ -59,7 +59,7 @@ class statement_book {
   statement const& at(std::string_view name, bool durable) const;
   dialect const& sql() const noexcept { return dialect_; }
   bool returning() const noexcept { return dialect_.returning; }
-  bool pulses() const noexcept { return dialect_.pulses; }
+  bool pulses() const noexcept { return !dialect_.pulse_tables.empty(); }
   bool at_once() const noexcept { return dialect_.at_once; }
 
   /// Puts in the schema that a session found (connection::find_schema), unless one was named. The first one

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "base/random_id.hpp"
@@ -12,30 +15,33 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// What locking needs. `doctor_may_select_meta` and so on are statements.
 struct right {
-  char const* statement;
-  char const* verb;
-  char const* table;
+  std::string_view verb;
+  std::string_view table;
 };
 
-constexpr std::array<right, 12> rights{{{"doctor_may_select_meta", "SELECT", "meta"},
-                                        {"doctor_may_select_locks", "SELECT", "locks"},
-                                        {"doctor_may_insert_locks", "INSERT", "locks"},
-                                        {"doctor_may_update_locks", "UPDATE", "locks"},
-                                        {"doctor_may_delete_locks", "DELETE", "locks"},
-                                        {"doctor_may_select_tokens", "SELECT", "tokens"},
-                                        {"doctor_may_insert_tokens", "INSERT", "tokens"},
-                                        {"doctor_may_update_tokens", "UPDATE", "tokens"},
-                                        {"doctor_may_select_permits", "SELECT", "permits"},
-                                        {"doctor_may_insert_permits", "INSERT", "permits"},
-                                        {"doctor_may_update_permits", "UPDATE", "permits"},
-                                        {"doctor_may_delete_permits", "DELETE", "permits"}}};
+constexpr std::array<right, 12> rights{{{"select", "meta"},
+                                        {"select", "locks"},
+                                        {"insert", "locks"},
+                                        {"update", "locks"},
+                                        {"delete", "locks"},
+                                        {"select", "tokens"},
+                                        {"insert", "tokens"},
+                                        {"update", "tokens"},
+                                        {"select", "permits"},
+                                        {"insert", "permits"},
+                                        {"update", "permits"},
+                                        {"delete", "permits"}}};
 
-/// Where the database may forget grants.
-constexpr std::array<right, 4> rights_on_pulses{{{"pulse_may_select_reach", "SELECT", "reach"},
-                                                 {"pulse_may_insert_reach", "INSERT", "reach"},
-                                                 {"pulse_may_select_pulse", "SELECT", "pulse"},
-                                                 {"pulse_may_insert_pulse", "INSERT", "pulse"}}};
+/// On each table of pulses.
+constexpr std::array<std::string_view, 3> verbs_on_pulses{"select", "insert", "delete"};
+
+std::string upper(std::string_view word) {
+  std::string out(word);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::toupper(c); });
+  return out;
+}
 
 /// A smaller difference of clocks is not worth a warning.
 constexpr std::chrono::microseconds same_clock = 1s;
@@ -51,9 +57,10 @@ std::optional<opinion> schema(examination& x) {
     auto const version = x.check_schema();
     auto const latest = x.latest_version();
     std::string missing;
-    std::vector<char const*> all{"locks", "migrations", "tokens", "reaper", "permits", "quorum", "admitted"};
-    if (x.statements().pulses()) all.insert(all.end(), {"reach", "pulse"});
-    for (auto const* what : all)
+    std::vector<std::string> all{"locks", "migrations", "tokens", "reaper", "permits", "quorum", "admitted"};
+    auto const& pulses = x.statements().sql().pulse_tables;
+    all.insert(all.end(), pulses.begin(), pulses.end());
+    for (auto const& what : all)
       if (x.is_missing(what))
         missing += fmt::format("{}{}{}", missing.empty() ? "" : ", ", x.options().table_prefix, what);
     if (!missing.empty())
@@ -81,17 +88,18 @@ std::optional<opinion> grants(examination& x) {
   std::string missing;
   std::string said;
   std::vector<right> all(rights.begin(), rights.end());
-  if (x.statements().pulses()) all.insert(all.end(), rights_on_pulses.begin(), rights_on_pulses.end());
+  for (auto const table : x.statements().sql().pulse_tables)
+    for (auto const verb : verbs_on_pulses) all.push_back({verb, table});
   for (auto const& one : all) try {
-      x.ask(one.statement);
+      x.ask(fmt::format("doctor_may_{}_{}", one.verb, one.table));
     } catch (error const& e) {
       if (e.reason() == errc::read_only)
         return opinion{verdict::unknown,
                        "needs a server that takes writes: what it would refuse this role "
                        "otherwise, it does not say"};
       if (e.reason() != errc::access_denied) throw;
-      missing += fmt::format("{}{} on {}{}", missing.empty() ? "" : ", ", one.verb, x.options().table_prefix,
-                             one.table);
+      missing += fmt::format("{}{} on {}{}", missing.empty() ? "" : ", ", upper(one.verb),
+                             x.options().table_prefix, one.table);
       said = x.words(e);
     }
   if (missing.empty()) return opinion{verdict::ok, "this role may do all that locking takes"};

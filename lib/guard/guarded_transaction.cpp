@@ -267,8 +267,12 @@ bool guarded_transaction::lock(std::span<std::string_view const> names, wait_pol
   for (auto const& name : ordered)
     if (!lock_one(name, p)) return false;
   // After all are locked, because the read makes a snapshot if there is none.
-  if (engine().database.sql().plain_reads_may_be_stale && !ordered.empty())
-    expect_fresh(ordered.back(), entry_to_draw(ordered.back()));
+  if (engine().database.sql().plain_reads_may_be_stale && !ordered.empty()) {
+    auto const entry = entry_to_draw(ordered.back());
+    auto const drawn = draw_if_granting(entry, 0ms);
+    if (!drawn) return false;
+    expect_fresh(ordered.back(), entry, *drawn);
+  }
   return true;
 }
 
@@ -341,11 +345,26 @@ void guarded_transaction::refuse_level(std::string const& name) {
 }
 
 // Committed on a session of the manager, because no ROLLBACK may undo a token.
+fencing_token guarded_transaction::draw_token(backend::connection& session, std::string const& name) {
+  return sessions::retry_deadlocks(engine().events, name, reply_deadline(), [&] {
+    return strategies::tokens(engine().database.statements()).draw(session, name, reply_deadline());
+  });
+}
+
 fencing_token guarded_transaction::draw_token(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
-  return sessions::retry_deadlocks(engine().events, name, reply_deadline(), [&] {
-    return strategies::tokens(engine().database.statements()).draw(*loan, name, reply_deadline());
-  });
+  return draw_token(*loan, name);
+}
+
+// Where the program's transaction may see old pulses, or lock what it sees of them (at SERIALIZABLE),
+// its statements don't ask for one. The manager's session does, after the lock was granted, and draws the
+// token. The transaction sees that token: so the server that has granted the lock is the one that was asked.
+std::optional<fencing_token> guarded_transaction::draw_if_granting(std::string const& name,
+                                                                   std::chrono::milliseconds ttl) {
+  auto loan = engine().pool.borrow(reply_deadline());
+  auto const& book = engine().database.statements();
+  if (strategies::settle_quarantine(*loan, book, ttl, reply_deadline()).left > 0ms) return std::nullopt;
+  return draw_token(*loan, name);
 }
 
 // At SERIALIZABLE an earlier plain read of this transaction has locked the entry, and a draw would wait for
@@ -362,10 +381,6 @@ std::string guarded_transaction::entry_to_draw(std::string const& name) {
 
 // A token is drawn and committed after the lock was granted. If this transaction's plain read misses it, its
 // snapshot is older than the lock. This works at any isolation level, which not every database tells.
-void guarded_transaction::expect_fresh(std::string const& name, std::string const& entry) {
-  expect_fresh(name, entry, draw_token(entry));
-}
-
 void guarded_transaction::expect_fresh(std::string const& name, std::string const& entry,
                                        fencing_token drawn) {
   expect_this_database();
@@ -483,6 +498,10 @@ std::optional<detached_lock> guarded_transaction::insert_row(managing::lock_spec
       else
         run("token_insert", {spec.name});
     }
+  } else if (engine().database.sql().plain_reads_may_be_stale) {
+    auto const drawn = draw_if_granting(spec.name, spec.options.ttl);
+    if (!drawn) return std::nullopt;
+    taken.token = *drawn;
   } else {
     taken.token = draw_token(spec.name);
   }

@@ -74,10 +74,12 @@ class guarded_transaction {
   bool only_looked_at(std::string const& name);
   bool lock_anchor(std::string const& name, wait_policy const&);
   void refuse_level(std::string const& name);
+  fencing_token draw_token(backend::connection&, std::string const& name);
   fencing_token draw_token(std::string const& name);
+  /// Empty: the database grants no leases of `ttl`.
+  std::optional<fencing_token> draw_if_granting(std::string const& name, std::chrono::milliseconds ttl);
   /// The entry of the tokens' table for expect_fresh().
   std::string entry_to_draw(std::string const& name);
-  void expect_fresh(std::string const& name, std::string const& entry);
   void expect_fresh(std::string const& name, std::string const& entry, fencing_token drawn);
   bool is_free(std::string const& name);
   strategies::quarantine quarantine(std::chrono::milliseconds ttl);

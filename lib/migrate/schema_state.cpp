@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
+#include <string>
+#include <vector>
 
 #include "migrate/routines.hpp"
 
@@ -21,15 +21,15 @@ using backend::as_text;
 using columns = std::map<std::string, std::string>;  // name: definition
 using tables = std::map<std::string, columns>;       // "locks": ...; absent if there is no such table
 
-constexpr std::array<char const*, 10> table_kinds{"meta",    "locks",  "migrations", "tokens", "reaper",
-                                                  "permits", "quorum", "admitted",   "reach",  "pulse"};
-
-// The last two exist only where grants depend on pulses. Elsewhere they would seem hidden to a poor user.
-std::span<char const* const> table_kinds_of(session const& s) {
-  return std::span(table_kinds).first(table_kinds.size() - (s.dialect().pulses ? 0 : 2));
+std::vector<std::string> table_kinds_of(session const& s) {
+  std::vector<std::string> all{"meta",   "locks",   "migrations", "tokens",
+                               "reaper", "permits", "quorum",     "admitted"};
+  auto const& pulses = s.dialect().pulse_tables;
+  all.insert(all.end(), pulses.begin(), pulses.end());
+  return all;
 }
 
-columns actual_columns(session& s, char const* what) {
+columns actual_columns(session& s, std::string const& what) {
   columns found;
   for (auto const& row : s.run("migrate_columns", {s.tables().table(what)}).rows)
     found[as_text(row.at(0))] = as_text(row.at(1));
@@ -38,7 +38,7 @@ columns actual_columns(session& s, char const* what) {
 
 tables actual_tables(session& s) {
   tables found;
-  for (auto const* what : table_kinds_of(s))
+  for (auto const& what : table_kinds_of(s))
     if (auto there = actual_columns(s, what); !there.empty()) found[what] = std::move(there);
   return found;
 }
@@ -69,7 +69,7 @@ void compare_columns(std::string const& table, columns const& expected, columns 
 std::vector<std::string> compare(session& s, tables const& found, int version) {
   std::vector<std::string> out;
   auto const expected = expected_tables(s, version);
-  for (auto const* what : table_kinds_of(s)) {
+  for (auto const& what : table_kinds_of(s)) {
     auto const should = expected.find(what);
     auto const is = found.find(what);
     auto const name = display_name(s, what);
@@ -156,7 +156,7 @@ void recognize_interruption(session& s, tables const& found, schema_state& state
   throw error(errc::conflict, "the tables were migrated while they were looked at");
 }
 
-bool may_read(session& s, char const* what) {
+bool may_read(session& s, std::string const& what) {
   try {
     s.script(fmt::format("SELECT * FROM {} LIMIT 0", s.tables().table(what)));
     return true;
@@ -171,7 +171,7 @@ bool may_read(session& s, char const* what) {
 void demand_sight(session& s) {
   if (!s.dialect().catalog_hides) return;
   std::string hidden;
-  for (auto const* what : table_kinds_of(s))
+  for (auto const& what : table_kinds_of(s))
     if (!may_read(s, what)) hidden += (hidden.empty() ? "" : ", ") + display_name(s, what);
   if (hidden.empty()) return;
   throw refusal(

@@ -25,19 +25,26 @@ quarantine settle_quarantine(backend::connection& c, backend::statement_book con
   quarantine now;
   if (!book.pulses()) return now;
   std::vector<value> const reach{std::int64_t{ttl.count()}};
+  bool knows_server = false;
   // Two sessions can write at once, and the server can crash in between: so each looks again.
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 5; ++round) {
     auto const seen = c.execute(book.at("pulse_look"), reach, deadline).rows.at(0);
     if (!is_null(seen.at(0))) {
       now.left = std::max(0ms, std::chrono::milliseconds(as_int(seen.at(0))));
       if (now.left <= longest) return now;
     }
     now.changed = true;
-    if (is_null(seen.at(1)) || as_int(seen.at(1)) > std::chrono::milliseconds(longest).count()) {
+    bool const none = is_null(seen.at(1));
+    if (none && !knows_server) {
+      // A pooler can have reset the session.
+      c.execute(book.at("pulse_here"), {}, deadline);
+      knows_server = true;
+    } else if (none || as_int(seen.at(1)) > std::chrono::milliseconds(longest).count()) {
       c.execute(book.at("pulse_begin"), {}, deadline);
     } else {
       raise_reach(c, book, ttl, deadline);
       c.execute(book.at("pulse_raise"), reach, deadline);
+      c.execute(book.at("pulse_tidy"), {}, deadline);
     }
   }
   throw error(errc::conflict, "rowlock_pulse: its rows are gone as soon as they are written");

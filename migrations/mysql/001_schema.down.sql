@@ -13,6 +13,8 @@ DROP TABLE rowlock_locks;
 DROP TABLE rowlock_migrations;
 DROP TABLE rowlock_meta;
 UNLOCK TABLES;
+DROP PROCEDURE IF EXISTS rowlock_granting;
+DROP PROCEDURE IF EXISTS rowlock_begun;
 DROP PROCEDURE IF EXISTS rowlock_try_acquire;
 DROP PROCEDURE IF EXISTS rowlock_renew;
 DROP PROCEDURE IF EXISTS rowlock_release;

@@ -134,6 +134,24 @@ CREATE TABLE IF NOT EXISTS rowlock_admitted (
 SET @rowlock_sql_mode = @@SESSION.sql_mode;
 SET SESSION sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
 
+-- Above which all tokens are that are drawn now, of leases of so many milliseconds; null: none is granted now. Version 2 makes it
+-- what it says.
+DROP PROCEDURE IF EXISTS rowlock_granting;
+CREATE PROCEDURE rowlock_granting(IN in_ttl_ms BIGINT, OUT out_base BIGINT)
+MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+  SET out_base = 0;
+END;
+
+-- Since when the database is sure of what it has granted. A lease from before that has expired may have been lost, and come back by
+-- a failover: it is renewed and required no more. Version 2 makes it what it says.
+DROP PROCEDURE IF EXISTS rowlock_begun;
+CREATE PROCEDURE rowlock_begun(OUT out_begun DATETIME(6))
+MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+  SET out_begun = '1970-01-01';
+END;
+
 -- out_term and out_token are null: busy. First a plain read: what it shows as held is busy without locking the row, which would
 -- keep its holder from renewing until the caller's transaction ends (InnoDB lets go of no row before, at REPEATABLE READ). In
 -- an old snapshot a lock that was given back since is busy, too; and a row that looks absent is inserted before it
@@ -162,7 +180,7 @@ take: BEGIN
   DECLARE other VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE takeable, locked INT;
   DECLARE seen_term, seen_longest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
-  DECLARE seen_token, seen_renewals BIGINT;
+  DECLARE seen_token, seen_renewals, base BIGINT;
   DECLARE seen_highest BIGINT DEFAULT 0;
   DECLARE seen_at, seen_until DATETIME(6);
   DECLARE problem VARCHAR(128) CHARACTER SET ascii;
@@ -207,6 +225,13 @@ take: BEGIN
     SELECT greatest(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted), 0))
     INTO seen_highest FROM rowlock_meta AS m WHERE m.id = 1;
   END IF;
+  IF other IS NULL OR (other = 'lease' AND takeable) THEN
+    CALL rowlock_granting(in_ttl_ms, base);
+    IF base IS NULL THEN
+      SET SESSION innodb_lock_wait_timeout = patience;
+      LEAVE take;
+    END IF;
+  END IF;
   IF other IS NULL THEN
     SET seen_token = 0, seen_renewals = 0, seen_until = present, seen_longest = fresh;
     /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
@@ -232,6 +257,7 @@ take: BEGIN
     UPDATE rowlock_locks AS l SET
       l.token = greatest(
         l.token + 1,
+        base + 1,
         timestampdiff(MICROSECOND, '1970-01-01', present),
         CASE WHEN l.token = 0 THEN (
           SELECT 1 + greatest(m.token_floor,
@@ -275,7 +301,8 @@ CREATE PROCEDURE rowlock_renew(
 MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-  DECLARE present DATETIME(6);
+  DECLARE present, since DATETIME(6);
+  DECLARE met INT;
   DECLARE EXIT HANDLER FOR 1205 BEGIN
     SET SESSION innodb_lock_wait_timeout = patience;
     SET out_ok = NULL;
@@ -292,15 +319,23 @@ BEGIN
     THEN utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND
     ELSE CAST('1970-01-01' AS DATETIME(6)) + INTERVAL CAST(1000000 * unix_timestamp(sysdate(6)) AS SIGNED) MICROSECOND END;
   SET SESSION innodb_lock_wait_timeout = 1;
-  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-  UPDATE rowlock_locks AS l SET
-    l.expires_at = greatest(l.expires_at, least(
-      present + INTERVAL 1000 * l.ttl MICROSECOND,
-      coalesce(l.hard_until, present + INTERVAL 1000 * l.ttl MICROSECOND))),
-    l.renewals = l.renewals + 1
-  WHERE l.name = CAST(in_name AS BINARY) AND CAST(l.term AS BINARY) = CAST(in_term AS BINARY)
-    AND l.revoked = 0 AND (l.hard_until IS NULL OR l.hard_until > present);
-  SET out_ok = ROW_COUNT() > 0;
+  again: LOOP
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+    UPDATE rowlock_locks AS l SET
+      l.expires_at = greatest(l.expires_at, least(
+        present + INTERVAL 1000 * l.ttl MICROSECOND,
+        coalesce(l.hard_until, present + INTERVAL 1000 * l.ttl MICROSECOND))),
+      l.renewals = l.renewals + 1
+    WHERE l.name = CAST(in_name AS BINARY) AND CAST(l.term AS BINARY) = CAST(in_term AS BINARY)
+      AND l.revoked = 0 AND (l.hard_until IS NULL OR l.hard_until > present)
+      AND (l.expires_at > present OR l.acquired_at >= since);
+    SET met = ROW_COUNT();
+    IF met > 0 OR since IS NOT NULL THEN
+      LEAVE again;
+    END IF;
+    CALL rowlock_begun(since);
+  END LOOP;
+  SET out_ok = met > 0;
   SET SESSION innodb_lock_wait_timeout = patience;
 END;
 
@@ -349,7 +384,8 @@ CREATE PROCEDURE rowlock_require(
 MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-  DECLARE present DATETIME(6);
+  DECLARE present, since DATETIME(6);
+  DECLARE met INT;
   DECLARE problem VARCHAR(128) CHARACTER SET ascii;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN
     SET SESSION innodb_lock_wait_timeout = patience;
@@ -359,15 +395,23 @@ BEGIN
     THEN utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND
     ELSE CAST('1970-01-01' AS DATETIME(6)) + INTERVAL CAST(1000000 * unix_timestamp(sysdate(6)) AS SIGNED) MICROSECOND END;
   SET SESSION innodb_lock_wait_timeout = 1;
-  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-  UPDATE rowlock_locks AS l SET
-    l.expires_at = greatest(l.expires_at, least(
-      present + INTERVAL 1000 * l.ttl MICROSECOND,
-      coalesce(l.hard_until, present + INTERVAL 1000 * l.ttl MICROSECOND))),
-    l.renewals = l.renewals + 1
-  WHERE l.name = CAST(in_name AS BINARY) AND CAST(l.term AS BINARY) = CAST(in_term AS BINARY)
-    AND l.revoked = 0 AND (l.hard_until IS NULL OR l.hard_until > present);
-  IF ROW_COUNT() = 0 THEN
+  again: LOOP
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+    UPDATE rowlock_locks AS l SET
+      l.expires_at = greatest(l.expires_at, least(
+        present + INTERVAL 1000 * l.ttl MICROSECOND,
+        coalesce(l.hard_until, present + INTERVAL 1000 * l.ttl MICROSECOND))),
+      l.renewals = l.renewals + 1
+    WHERE l.name = CAST(in_name AS BINARY) AND CAST(l.term AS BINARY) = CAST(in_term AS BINARY)
+      AND l.revoked = 0 AND (l.hard_until IS NULL OR l.hard_until > present)
+      AND (l.expires_at > present OR l.acquired_at >= since);
+    SET met = ROW_COUNT();
+    IF met > 0 OR since IS NOT NULL THEN
+      LEAVE again;
+    END IF;
+    CALL rowlock_begun(since);
+  END LOOP;
+  IF met = 0 THEN
     SET problem = concat('the lock ''', left(CONVERT(coalesce(in_name, 'null') USING ascii), 64), ''' is lost: roll back');
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30001, MESSAGE_TEXT = problem;
   END IF;
@@ -404,7 +448,7 @@ take: BEGIN
   DECLARE wanted VARBINARY(255);
   DECLARE fresh, late VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE other VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin;
-  DECLARE most, live, taken, intended, drawn BIGINT;
+  DECLARE most, live, taken, intended, drawn, base BIGINT;
   DECLARE anchored, due, open_transaction, ended, begun INT DEFAULT 0;
   DECLARE problem VARCHAR(128) CHARACTER SET ascii;
   DECLARE over_terms CURSOR FOR
@@ -482,6 +526,12 @@ take: BEGIN
     SET SESSION innodb_lock_wait_timeout = patience;
     LEAVE take;
   END IF;
+  CALL rowlock_granting(in_ttl_ms, base);
+  IF base IS NULL THEN
+    COMMIT AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = patience;
+    LEAVE take;
+  END IF;
   IF in_units + taken > most THEN
     SET ended = 0;
     OPEN over_terms;
@@ -520,6 +570,7 @@ take: BEGIN
     SELECT l.name, l.strategy, fresh,
       greatest(
         l.token + 1,
+        base + 1,
         timestampdiff(MICROSECOND, '1970-01-01', present),
         CASE WHEN l.token = 0 THEN (
           SELECT 1 + greatest(m.token_floor,
@@ -591,7 +642,8 @@ CREATE PROCEDURE rowlock_renew_permit(
 MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-  DECLARE present DATETIME(6);
+  DECLARE present, since DATETIME(6);
+  DECLARE met INT;
   DECLARE wanted_term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE EXIT HANDLER FOR 1205 BEGIN
     SET SESSION innodb_lock_wait_timeout = patience;
@@ -611,15 +663,23 @@ BEGIN
   SET wanted_term = CASE WHEN octet_length(in_term) <= 64 AND octet_length(in_term) = char_length(in_term)
     AND right(in_term, 1) <> ' ' THEN CONVERT(in_term USING ascii) END;
   SET SESSION innodb_lock_wait_timeout = 1;
-  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-  UPDATE rowlock_permits AS p SET
-    p.expires_at = greatest(p.expires_at, least(
-      present + INTERVAL 1000 * p.ttl MICROSECOND,
-      coalesce(p.hard_until, present + INTERVAL 1000 * p.ttl MICROSECOND))),
-    p.renewals = p.renewals + 1
-  WHERE p.name = CAST(in_name AS BINARY) AND p.term = wanted_term
-    AND p.revoked = 0 AND (p.hard_until IS NULL OR p.hard_until > present);
-  SET out_ok = ROW_COUNT() > 0;
+  again: LOOP
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+    UPDATE rowlock_permits AS p SET
+      p.expires_at = greatest(p.expires_at, least(
+        present + INTERVAL 1000 * p.ttl MICROSECOND,
+        coalesce(p.hard_until, present + INTERVAL 1000 * p.ttl MICROSECOND))),
+      p.renewals = p.renewals + 1
+    WHERE p.name = CAST(in_name AS BINARY) AND p.term = wanted_term
+      AND p.revoked = 0 AND (p.hard_until IS NULL OR p.hard_until > present)
+      AND (p.expires_at > present OR p.acquired_at >= since);
+    SET met = ROW_COUNT();
+    IF met > 0 OR since IS NOT NULL THEN
+      LEAVE again;
+    END IF;
+    CALL rowlock_begun(since);
+  END LOOP;
+  SET out_ok = met > 0;
   SET SESSION innodb_lock_wait_timeout = patience;
 END;
 
@@ -664,7 +724,8 @@ CREATE PROCEDURE rowlock_require_permit(
 MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-  DECLARE present DATETIME(6);
+  DECLARE present, since DATETIME(6);
+  DECLARE met INT;
   DECLARE wanted_term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE problem VARCHAR(128) CHARACTER SET ascii;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN
@@ -677,15 +738,23 @@ BEGIN
   SET wanted_term = CASE WHEN octet_length(in_term) <= 64 AND octet_length(in_term) = char_length(in_term)
     AND right(in_term, 1) <> ' ' THEN CONVERT(in_term USING ascii) END;
   SET SESSION innodb_lock_wait_timeout = 1;
-  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-  UPDATE rowlock_permits AS p SET
-    p.expires_at = greatest(p.expires_at, least(
-      present + INTERVAL 1000 * p.ttl MICROSECOND,
-      coalesce(p.hard_until, present + INTERVAL 1000 * p.ttl MICROSECOND))),
-    p.renewals = p.renewals + 1
-  WHERE p.name = CAST(in_name AS BINARY) AND p.term = wanted_term
-    AND p.revoked = 0 AND (p.hard_until IS NULL OR p.hard_until > present);
-  IF ROW_COUNT() = 0 THEN
+  again: LOOP
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+    UPDATE rowlock_permits AS p SET
+      p.expires_at = greatest(p.expires_at, least(
+        present + INTERVAL 1000 * p.ttl MICROSECOND,
+        coalesce(p.hard_until, present + INTERVAL 1000 * p.ttl MICROSECOND))),
+      p.renewals = p.renewals + 1
+    WHERE p.name = CAST(in_name AS BINARY) AND p.term = wanted_term
+      AND p.revoked = 0 AND (p.hard_until IS NULL OR p.hard_until > present)
+      AND (p.expires_at > present OR p.acquired_at >= since);
+    SET met = ROW_COUNT();
+    IF met > 0 OR since IS NOT NULL THEN
+      LEAVE again;
+    END IF;
+    CALL rowlock_begun(since);
+  END LOOP;
+  IF met = 0 THEN
     SET problem = concat('the permit of ''',
       CASE WHEN octet_length(in_name) = char_length(in_name) THEN left(in_name, 64) ELSE '?' END, ''' is lost: roll back');
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30001, MESSAGE_TEXT = problem;
@@ -715,7 +784,7 @@ take: BEGIN
   DECLARE other VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE takeable, locked INT;
   DECLARE seen_term, seen_longest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
-  DECLARE seen_token, seen_renewals BIGINT;
+  DECLARE seen_token, seen_renewals, base BIGINT;
   DECLARE seen_highest BIGINT DEFAULT 0;
   DECLARE seen_at, seen_until DATETIME(6);
   DECLARE problem VARCHAR(128) CHARACTER SET ascii;
@@ -760,6 +829,13 @@ take: BEGIN
     SELECT greatest(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted), 0))
     INTO seen_highest FROM rowlock_meta AS m WHERE m.id = 1;
   END IF;
+  IF other IS NULL OR (other = 'once' AND takeable) THEN
+    CALL rowlock_granting(in_ttl_ms, base);
+    IF base IS NULL THEN
+      SET SESSION innodb_lock_wait_timeout = patience;
+      LEAVE take;
+    END IF;
+  END IF;
   IF other IS NULL THEN
     SET seen_token = 0, seen_renewals = 0, seen_until = present, seen_longest = fresh;
     /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
@@ -791,6 +867,7 @@ take: BEGIN
     UPDATE rowlock_locks AS l SET
       l.token = greatest(
         l.token + 1,
+        base + 1,
         timestampdiff(MICROSECOND, '1970-01-01', present),
         CASE WHEN l.token = 0 THEN (
           SELECT 1 + greatest(m.token_floor,
@@ -836,7 +913,8 @@ CREATE PROCEDURE rowlock_done(
 MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
-  DECLARE present DATETIME(6);
+  DECLARE present, since DATETIME(6);
+  DECLARE met INT;
   DECLARE fresh VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE problem VARCHAR(128) CHARACTER SET ascii;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN
@@ -854,23 +932,31 @@ BEGIN
     ELSE CAST('1970-01-01' AS DATETIME(6)) + INTERVAL CAST(1000000 * unix_timestamp(sysdate(6)) AS SIGNED) MICROSECOND END;
   SET fresh = left(sha2(concat(uuid(), rand(), connection_id(), uuid()), 256), 32);
   SET SESSION innodb_lock_wait_timeout = 1;
-  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-  UPDATE rowlock_locks AS l SET
-    l.owner_process = NULL,
-    l.renewals = 0,
-    l.ttl = in_keep_ms,
-    l.takeover = 'clock',
-    l.acquired_at = present,
-    l.expires_at = present + INTERVAL 1000 * in_keep_ms MICROSECOND,
-    l.hard_until = NULL,
-    l.revoked = 0,
-    l.note = coalesce(in_result, ''),
-    l.longest = in_keep_ms,
-    l.longest_term = fresh,
-    l.term = fresh
-  WHERE l.name = CAST(in_name AS BINARY) AND CAST(l.term AS BINARY) = CAST(in_term AS BINARY) AND l.strategy = 'once'
-    AND l.revoked = 0;
-  IF ROW_COUNT() = 0 THEN
+  again: LOOP
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+    UPDATE rowlock_locks AS l SET
+      l.owner_process = NULL,
+      l.renewals = 0,
+      l.ttl = in_keep_ms,
+      l.takeover = 'clock',
+      l.acquired_at = present,
+      l.expires_at = present + INTERVAL 1000 * in_keep_ms MICROSECOND,
+      l.hard_until = NULL,
+      l.revoked = 0,
+      l.note = coalesce(in_result, ''),
+      l.longest = in_keep_ms,
+      l.longest_term = fresh,
+      l.term = fresh
+    WHERE l.name = CAST(in_name AS BINARY) AND CAST(l.term AS BINARY) = CAST(in_term AS BINARY) AND l.strategy = 'once'
+      AND l.revoked = 0
+      AND (l.expires_at > present OR l.acquired_at >= since);
+    SET met = ROW_COUNT();
+    IF met > 0 OR since IS NOT NULL THEN
+      LEAVE again;
+    END IF;
+    CALL rowlock_begun(since);
+  END LOOP;
+  IF met = 0 THEN
     SET problem = concat('the lock ''',
       CASE WHEN octet_length(in_name) = char_length(in_name) THEN left(in_name, 64) ELSE '?' END, ''' is lost: roll back');
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30001, MESSAGE_TEXT = problem;

@@ -88,8 +88,11 @@ void database::migrate() {
   for (auto const& m : source().sql().migrations) c->script(tables().render(m.up), in(20'000));
   // Statements that tests run by themselves do not raise the reach, as a manager does. See
   // lib/strategy/quarantine.hpp
-  if (source().sql().pulses)
-    c->script(tables().render("UPDATE rowlock_pulse SET reach = 300000, made_by = pg_current_xact_id()::xid"),
+  if (!source().sql().pulse_tables.empty())
+    c->script(tables().render(source().sql().name == "postgresql"
+                                  ? "UPDATE rowlock_pulse SET reach = 300000, until = 'infinity', made_by = "
+                                    "pg_current_xact_id()::xid"
+                                  : "UPDATE rowlock_pulse SET reach = 300000, until = '9999-12-31'"),
               in(20'000));
 }
 

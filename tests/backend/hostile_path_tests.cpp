@@ -286,7 +286,9 @@ TEST_CASE("C12: statements in the program's own transaction run nothing of its s
   backend::statement_book book(source.implementation()->sql(), {});
   REQUIRE(book.settle("trapped"));
   raw_session(db.plain())
-      .run("UPDATE trapped.rowlock_pulse SET reach = 300000, made_by = pg_current_xact_id()::xid");
+      .run(
+          "UPDATE trapped.rowlock_pulse SET reach = 300000, until = 'infinity', made_by = "
+          "pg_current_xact_id()::xid");
   raw_session program(db.conninfo());
   program.run(temporary_views());
   program.run(

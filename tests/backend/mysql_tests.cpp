@@ -96,7 +96,7 @@ class galera_node final : public backend::mysql::channel {
     return {.rows = {{value("wsrep_ready"), value(ready)}}};
   }
   std::vector<backend::result> run_all(std::string const&) override {
-    std::vector<backend::result> all(5);
+    std::vector<backend::result> all(6);
     all[3].rows = {{value("wsrep_on"), value("ON")}};
     all[4].rows = {{value("d")}};
     return all;

@@ -65,13 +65,14 @@ PAIRS_CASE("all_take, all_release: what the first statement has marked is looked
   x.set("takeover = 'observed', expires_at = " + in_ms(f, -5000));
   CHECK_FALSE(takes(""));
   CHECK_FALSE(takes(R"(,"old":"nobody's")"));
-  CHECK_FALSE(takes(old + R"(,"renewals":1)"));
+  CHECK_FALSE(takes(old + R"(,"renewals":1,"incarnation":0)"));
+  CHECK_FALSE(takes(old + R"(,"renewals":0,"incarnation":1)"));
   x.set("revoked = 1");
   CHECK_FALSE(takes(old));
   x.set("expires_at = " + in_ms(f, -5000));
   CHECK(takes(""));
   CHECK(takes(old));
-  CHECK(takes(old + R"(,"renewals":0)"));
+  CHECK(takes(old + R"(,"renewals":0,"incarnation":0)"));
   auto const gives_back = [&](std::string const& term) {
     x.s.run("all_release", {R"([{"name":"x","term":")" + term + R"("}])"});
     return x.is("term IS NULL");

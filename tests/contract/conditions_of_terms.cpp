@@ -423,6 +423,24 @@ STATEMENT_CASE("lock_take, all_take, permit_take, quorum_take: the floor lifts t
     CHECK(token > microseconds_now() - 60'000'000);
     CHECK(token < microseconds_now() + 60'000'000);
   }
+  if (dialect_of(f) == dialect::sqlite) return;
+  // All are above the base of the incarnation, and without a pulse none is granted.
+  bool const mysql = dialect_of(f) == dialect::mysql;
+  std::string const stays = mysql ? "" : ", made_by = pg_current_xact_id()::xid";
+  f.sql("UPDATE rowlock_pulse SET base = 7000000000000000" + stays);
+  for (std::string const each : {"lock_take", "all_take", "permit_take", "quorum_take"}) {
+    CAPTURE(each);
+    CHECK(takes(each) == 7'000'000'000'000'001);
+  }
+  s.run("token_insert", {text("x")});
+  f.sql("UPDATE rowlock_meta SET token_floor = 0");
+  s.run("token_draw", {text("x")});
+  CHECK(number(f, "SELECT max(token) FROM rowlock_tokens") == 7'000'000'000'000'001);
+  f.sql(mysql ? "UPDATE rowlock_pulse SET made_by = made_by + 1" : "DELETE FROM rowlock_pulse");
+  for (std::string const each : {"lock_take", "all_take", "permit_take", "quorum_take"}) {
+    CAPTURE(each);
+    CHECK_THROWS_AS(takes(each), error);
+  }
 }
 
 // Where several statements go together each must be right by itself. What expires at the very moment at which
@@ -433,8 +451,9 @@ PAIRS_CASE("all_take, permit_purge: what expires at the moment of the look has e
   put_name(f, "y", "lease");
   std::string const moment = "'2026-01-02 03:04:05.678901'";
   f.sql("UPDATE rowlock_locks SET term = 'former', expires_at = " + moment);
-  s.session->script("SET @rowlock_due = 3, @rowlock_at = CAST(" + moment + " AS DATETIME(6))",
-                    statements::soon());
+  s.session->script(
+      "SET @rowlock_base = 0, @rowlock_due = 3, @rowlock_at = CAST(" + moment + " AS DATETIME(6))",
+      statements::soon());
   std::int64_t const one = 1;
   s.run("all_take",
         {text(R"([{"name":"x","term":"a"},{"name":"y","term":"b"}])"), text("lease"), text("elsewhere"), one,

@@ -48,10 +48,15 @@ schema_text const& text_of(std::string const& kind) {
   }
   std::stringstream next;
   next << std::ifstream(source_path("migrations/" + kind + "/002_quarantine.up.sql")).rdbuf();
-  auto const text = next.str();
-  auto const function = text.find("\nCREATE OR REPLACE FUNCTION");
-  tables += '\n' + text.substr(0, function);
-  if (function != text.npos) functions += text.substr(function);
+  auto quarantine = next.str();
+  auto const of_mysql = quarantine.find("\nSET @rowlock_sql_mode");
+  auto const first = of_mysql == quarantine.npos ? quarantine.find("\nCREATE OR REPLACE FUNCTION") : of_mysql;
+  if (first != quarantine.npos) {
+    auto const last = quarantine.find("\nUPDATE rowlock_meta", first);
+    functions += quarantine.substr(first, last - first);
+    quarantine.erase(first, last - first);
+  }
+  tables += '\n' + quarantine;
   return texts[kind];
 }
 
@@ -104,7 +109,7 @@ postgresql_fixture::postgresql_fixture()
   maker(postgresql::source(server_), server_)
       .script("CREATE SCHEMA " + options.schema + ";" +
                   tables().render(all_tables("postgresql") +
-                                  "\nUPDATE rowlock_pulse SET reach = 300000, made_by = "
+                                  "\nUPDATE rowlock_pulse SET reach = 300000, until = 'infinity', made_by = "
                                   "pg_current_xact_id()::xid"),
               boot_clock::now() + 30s);
 }
@@ -130,7 +135,7 @@ mysql_like_fixture::mysql_like_fixture(std::string const& server_url, std::strin
   // Who looks at the sessions of this database finds none but the case's own.
   maker(mysql::source(server_), server_)
       .script("CREATE DATABASE " + database_ + "; USE " + database_ + ";" + all_tables("mysql") +
-                  "USE information_schema",
+                  "UPDATE rowlock_pulse SET reach = 300000, until = '9999-12-31';USE information_schema",
               boot_clock::now() + 30s);
 }
 

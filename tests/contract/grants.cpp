@@ -43,8 +43,11 @@ constexpr std::array roles{"rowlock_locking", "rowlock_reaping"};
 class postgresql_logins : public postgresql_fixture {
  public:
   static constexpr char const* file = "postgresql-grants.sql";
-  static constexpr int rights = 35;
-  static constexpr bool has_pulses = true;
+  static constexpr int rights = 39;
+  /// As migrated: so the first lease has to raise the reach.
+  static constexpr char const* first_pulse =
+      "DELETE FROM rowlock_reach; DELETE FROM rowlock_pulse; INSERT INTO rowlock_pulse (safe_from, reach, "
+      "until, begun, base) VALUES (clock_timestamp(), 0, clock_timestamp(), clock_timestamp(), 0)";
   postgresql_logins() {
     make_functions();
     for (auto const* role : roles)
@@ -64,8 +67,8 @@ template <class Database>
 class mysql_like_logins : public Database {
  public:
   static constexpr char const* file = "mysql-grants.sql";
-  static constexpr int rights = 39;
-  static constexpr bool has_pulses = false;
+  static constexpr int rights = 47;
+  static constexpr char const* first_pulse = "UPDATE rowlock_pulse SET reach = 0";
   mysql_like_logins() {
     this->make_functions();
     for (auto const* role : roles) this->sql("CREATE USER " + name_of(role) + " IDENTIFIED BY 'secret'");
@@ -98,12 +101,7 @@ class granted : public Logins {
   }
   void forget_all() {
     this->sql("DELETE FROM rowlock_locks; DELETE FROM rowlock_tokens; DELETE FROM rowlock_permits");
-    // As migrated: so the first lease has to raise the reach.
-    if (Logins::has_pulses)
-      this->sql(
-          "DELETE FROM rowlock_reach; DELETE FROM rowlock_pulse; INSERT INTO rowlock_pulse (safe_from, "
-          "reach, "
-          "begun, base) VALUES (clock_timestamp(), 0, clock_timestamp(), 0)");
+    this->sql(Logins::first_pulse);
   }
 };
 
@@ -119,7 +117,8 @@ void call_functions(connection_source const& as_locker, manager_options const& o
   auto const text =
       sql.name == "mysql"
           ? "CALL rowlock_try_acquire('f', 60000, '', @t, @k); CALL rowlock_renew('f', @t, @ok); "
-            "CALL rowlock_require('f', @t); CALL rowlock_release('f', @t, @ok); "
+            "CALL rowlock_require('f', @t); CALL rowlock_release('f', @t, @ok); CALL rowlock_renew('f', @t, "
+            "@ok); "
             "CALL rowlock_try_acquire_shared('p', 60000, '', @t, @k); CALL rowlock_renew_permit('p', @t, "
             "@ok); "
             "CALL rowlock_require_permit('p', @t); CALL rowlock_release_permit('p', @t, @ok); "

@@ -1,11 +1,15 @@
-// PostgreSQL: without a pulse nothing is granted, and the first session begins one that waits for the longest
-// lease. Rows of rowlock_pulse that go stand for a crash or a promotion. lib/doc/quarantine.md
+// Without a pulse nothing is granted, and the first session begins one that waits for the longest lease. Rows
+// of rowlock_pulse that go stand for a crash or a promotion: on MySQL and MariaDB they are another server's
+// then. lib/doc/quarantine.md
+
+#include <fmt/format.h>
 
 #include <atomic>
 #include <string>
 #include <thread>
 
 #include "contract/conditions.hpp"
+#include "contract/open_transaction.hpp"
 #include "contract/reaping.hpp"
 #include "strategy/quarantine.hpp"
 
@@ -14,16 +18,42 @@ using namespace rowlock::test;
 
 namespace {
 
-#define PULSE_CASE(text) PAIRS_CASE(text, leases_of_postgresql)
+#define PULSE_CASE(text) PAIRS_CASE(text, direct_leases_on_servers)
+
+bool on_postgresql(fixture const& f) { return dialect_of(f) == dialect::postgresql; }
+
+std::string now(fixture const& f) { return on_postgresql(f) ? "clock_timestamp()" : "utc_timestamp(6)"; }
+std::string interval(fixture const& f, int seconds) {
+  return on_postgresql(f) ? fmt::format("interval '{} seconds'", seconds)
+                          : fmt::format("INTERVAL {} SECOND", seconds);
+}
+std::string in(fixture const& f, int seconds) { return now(f) + " + " + interval(f, seconds); }
+
+/// Changes pulses without making them another transaction's.
+void set_pulses(fixture& f, std::string const& what) {
+  f.sql("UPDATE rowlock_pulse SET " + what +
+        (on_postgresql(f) ? ", made_by = pg_current_xact_id()::xid" : ""));
+}
 
 /// As a crash leaves it, or a promotion.
-void forget_pulses(fixture& f) { f.sql("DELETE FROM rowlock_pulse"); }
-/// The time passes until grants are safe.
-void wait_it_out(fixture& f) {
-  f.sql("UPDATE rowlock_pulse SET safe_from = clock_timestamp(), made_by = pg_current_xact_id()::xid");
+void forget_pulses(fixture& f) {
+  f.sql(on_postgresql(f) ? "DELETE FROM rowlock_pulse" : "UPDATE rowlock_pulse SET made_by = made_by + 1");
 }
-std::int64_t pulses(fixture& f, std::string const& where = "true") {
-  return number(f, "SELECT count(*) FROM rowlock_pulse WHERE " + where);
+/// The time passes until grants are safe.
+void wait_it_out(fixture& f) { set_pulses(f, "safe_from = " + now(f)); }
+/// As migrated: so the first lease has to raise the reach.
+void grant_nothing(fixture& f) { set_pulses(f, "reach = 0, until = " + now(f)); }
+/// All that was granted so far was granted earlier.
+void make_older(fixture& f, int seconds) {
+  auto const less = fmt::format(" - {}", interval(f, seconds));
+  set_pulses(f, "until = least(until, " + now(f) + ")" + less);
+  if (on_postgresql(f)) f.sql("UPDATE rowlock_reach SET until = least(until, clock_timestamp())" + less);
+}
+
+/// Of this incarnation.
+std::int64_t pulses(fixture& f, std::string const& where = "1 = 1") {
+  return number(f, std::string("SELECT count(*) FROM rowlock_pulse WHERE ") +
+                       (on_postgresql(f) ? "" : "made_by = CAST(@rowlock_here AS SIGNED) AND ") + where);
 }
 
 /// Takes as a manager does: what was refused without a holder settles the quarantine first.
@@ -47,18 +77,18 @@ class patient {
   backend::statement_book const book_;
 };
 
-constexpr bool terms_on_postgresql(running_pair const& p) {
-  return p.engine == dialect::postgresql && p.what != term::session;
+constexpr bool terms_with_pulses(running_pair const& p) {
+  return p.engine != dialect::sqlite && p.what != term::session;
 }
 
-constexpr bool row_locks_on_postgresql(running_pair const& p) {
-  return p.engine == dialect::postgresql && p.what == term::session;
+constexpr bool row_locks_with_pulses(running_pair const& p) {
+  return p.engine != dialect::sqlite && p.what == term::session;
 }
 
 }  // namespace
 
 PAIRS_CASE("quarantine: nothing is granted, holders go on, and a waiter gets the lock when it is over",
-           terms_on_postgresql) {
+           terms_with_pulses) {
   std::atomic<int> told = 0;
   auto options = f.options;
   options.on_event = [&](event const& e) {
@@ -109,7 +139,7 @@ TEST_CASE("quarantine: permits are exchanged when it is over, and held meanwhile
   CHECK(held->release() == release_result::released);
 }
 
-PAIRS_CASE("quarantine: row locks", row_locks_on_postgresql) {
+PAIRS_CASE("quarantine: row locks", row_locks_with_pulses) {
   lock_manager m(f.source, f.options);
   lock_manager n(f.source, f.options);
   auto x = m.make_mutex("x");
@@ -123,13 +153,14 @@ PAIRS_CASE("quarantine: row locks", row_locks_on_postgresql) {
   CHECK(held->valid());
   CHECK(held->release() == release_result::released);
   CHECK(x.try_acquire().status() == acquire_status::quarantined);
-  CHECK(pulses(f) == 2);  // a row has no ttl: begun, and raised
+  CHECK(pulses(f) >= 1);
   wait_it_out(f);
   CHECK(y.try_acquire_for(60s));
   CHECK(x.try_acquire());
 }
 
-PAIRS_CASE("quarantine: of several names none is granted, and all when it is over", leases_of_postgresql) {
+PAIRS_CASE("quarantine: of several names none is granted, and all when it is over",
+           direct_leases_on_servers) {
   lock_manager m(f.source, f.options);
   std::vector<std::string> const names{"x", "y", "z"};
   forget_pulses(f);
@@ -141,20 +172,108 @@ PAIRS_CASE("quarantine: of several names none is granted, and all when it is ove
 PULSE_CASE(
     "quarantine: the first lease that is longer than all before is granted at once, and its ttl is "
     "remembered") {
-  f.sql("UPDATE rowlock_pulse SET reach = 0, made_by = pg_current_xact_id()::xid");
+  grant_nothing(f);
   patient one(f);
   CHECK_FALSE(one->take("x", 20s));
   CHECK(one.take("x", 20s));
   CHECK(one.take("y", 40s));
   CHECK(one->take("z", 30s));
   CHECK(one.take("long", 12h));
-  CHECK(number(f, "SELECT max(ttl) FROM rowlock_reach") == 300'000);
-  CHECK(number(f, "SELECT count(*) FROM rowlock_reach") == 3);
+  CHECK(pulses(f, "reach = 300000") == 1);
+  CHECK(pulses(f) == 4);
+  if (on_postgresql(f)) CHECK(number(f, "SELECT count(*) FROM rowlock_reach") == 3);
+}
+
+PULSE_CASE("quarantine: a pulse grants for an hour, and the next take asks for another one") {
+  patient one(f);
+  REQUIRE(one.take("x", 20s));
+  make_older(f, 100'000);
+  CHECK_FALSE(one->take("y", 20s));
+  CHECK(one.take("y", 20s));
+  CHECK(one->take("z", 20s));
+  CHECK(pulses(f, "until > " + now(f)) == 1);
+  CHECK(pulses(f, "until <= " + now(f)) == 0);
+  if (on_postgresql(f))
+    CHECK(number(f, "SELECT count(*) FROM rowlock_reach WHERE until <= clock_timestamp()") == 0);
+  // Where none asks for long, the last one says which incarnation this is.
+  auto const base = number(f, "SELECT max(base) FROM rowlock_pulse");
+  for (int day = 0; day < 3; ++day) {
+    make_older(f, 100'000);
+    CHECK(one.take("day" + std::to_string(day), 20s));
+    CHECK(pulses(f) <= 2);
+    CHECK(number(f, "SELECT max(base) FROM rowlock_pulse") == base);
+  }
+}
+
+PULSE_CASE("quarantine: what a pulse grants is granted beside what another one has added") {
+  grant_nothing(f);
+  patient one(f);
+  REQUIRE(one.take("long", 50s));
+  make_older(f, -1800);  // half of its hour is over
+  REQUIRE(one.take("longer", 60s));
+  REQUIRE(one.take("short", 1s));
+  CHECK(one->take("long again", 50s));
+  CHECK(one->take("longer again", 60s));
+  make_older(f, 3600);
+  REQUIRE(one.take("another hour", 1s));
+  SUBCASE("in time") {}
+  SUBCASE("the clock was ahead by a day") {
+    set_pulses(f, "until = CASE reach WHEN 1000 THEN " + in(f, 90'000) + " ELSE until END");
+  }
+  CHECK_FALSE(one->take("not yet", 50s));
+  CHECK(one.take("not yet", 50s));
+  CHECK(one->take("another", 1s));
+}
+
+PULSE_CASE("quarantine: it is as long as the longest lease that was granted in the last day, or is held") {
+  grant_nothing(f);
+  patient one(f);
+  patient other(f, "other");
+  for (auto const ttl : {50s, 40s, 20s}) REQUIRE(one.take(std::to_string(ttl.count()), ttl));
+  REQUIRE(one->release("50"));
+  REQUIRE(one->release("20"));
+  // Records of once, and rows that only keep a name, are no leases.
+  f.sql(
+      "INSERT INTO rowlock_locks (name, strategy, term, token, ttl, expires_at) VALUES "
+      "('done', 'once', 'record', 1, 250000, " +
+      in(f, 86'400) + "), ('kept', 'lease', " + (on_postgresql(f) ? "'name'" : "NULL") +
+      ", 1, 250000, '9999-12-31')");
+  std::chrono::milliseconds expected{};
+  SUBCASE("granted in the last hour") { expected = 51s; }
+  SUBCASE("last night") {
+    make_older(f, 86'000);
+    expected = 51s;
+  }
+  SUBCASE("long ago: the one that is held") {
+    make_older(f, 87'000);
+    expected = 41s;
+  }
+  SUBCASE("long ago, and none is held") {
+    make_older(f, 87'000);
+    REQUIRE(one->release("40"));
+    expected = 1s;
+  }
+  SUBCASE("and a permit") {
+    make_older(f, 87'000);
+    f.sql(
+        "INSERT INTO rowlock_permits (name, term, strategy, units, token, owner_host, owner_pid, "
+        "owner_process, owner_thread, ttl, takeover, acquired_at, expires_at, told) SELECT 'p', 't', "
+        "'semaphore', 1, 1, 'h', 1, 'p', 1, 60000, 'clock', " +
+        now(f) + ", " + in(f, 60) + ", 3");
+    expected = 61s;
+  }
+  forget_pulses(f);
+  CHECK_FALSE(other.take("fresh", 1s));
+  CHECK(
+      number(f, on_postgresql(f)
+                    ? "SELECT round(extract(epoch FROM safe_from - begun) * 1000)::bigint FROM rowlock_pulse"
+                    : "SELECT timestampdiff(MICROSECOND, begun, safe_from) DIV 1000 FROM rowlock_pulse WHERE "
+                      "begun > '1970-01-01'") == expected.count());
 }
 
 PULSE_CASE(
     "quarantine: after a crash nothing is granted until the longest lease is over, and holders go on") {
-  f.sql("UPDATE rowlock_pulse SET reach = 0, made_by = pg_current_xact_id()::xid");
+  grant_nothing(f);
   patient one(f);
   patient other(f, "other");
   REQUIRE(one.take("x", 20s));
@@ -180,13 +299,21 @@ PULSE_CASE(
 PULSE_CASE("quarantine: a pulse that a dump or a copy has brought is none") {
   patient one(f);
   REQUIRE(one.take("x", 20s));
-  REQUIRE(one->release("x"));
-  SUBCASE("another transaction's") { f.sql("UPDATE rowlock_pulse SET safe_from = safe_from"); }
-  SUBCASE("another table's") {
-    f.sql("UPDATE rowlock_pulse SET made_at = 'base/1/1', made_by = pg_current_xact_id()::xid");
+  if (on_postgresql(f)) {
+    SUBCASE("another transaction's") { f.sql("UPDATE rowlock_pulse SET safe_from = safe_from"); }
+    SUBCASE("another table's") { set_pulses(f, "made_at = 'base/1/1'"); }
+  } else {
+    SUBCASE("another server's") { set_pulses(f, "made_by = made_by + 1"); }
+    SUBCASE("another start's") { set_pulses(f, "made_in = made_in - 10"); }
+    SUBCASE("an older one of this server's") {
+      set_pulses(f, "id = 1");
+      f.sql(
+          "INSERT INTO rowlock_pulse SELECT utc_timestamp(6), until, reach, 2, safe_from, base + 1, "
+          "made_by + 1, made_in FROM rowlock_pulse");
+    }
   }
-  CHECK_FALSE(one.take("x", 20s));
-  CHECK(pulses(f, "safe_from > clock_timestamp() + interval '15 seconds'") == 1);
+  CHECK_FALSE(one.take("y", 20s));
+  CHECK(pulses(f, "safe_from > " + in(f, 15)) == 1);
 }
 
 PULSE_CASE("quarantine: tokens are above all that can have been forgotten") {
@@ -197,7 +324,7 @@ PULSE_CASE("quarantine: tokens are above all that can have been forgotten") {
   REQUIRE(one.take("ahead", 1s));
   auto const ahead = before + 7'200'000'000;
   f.sql("UPDATE rowlock_locks SET token = " + std::to_string(ahead) +
-        ", term = NULL, expires_at = clock_timestamp() WHERE name = 'ahead'");
+        ", term = NULL, expires_at = " + now(f) + " WHERE name = 'ahead'");
   f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(ahead + 5));
   forget_pulses(f);
   CHECK_FALSE(one.take("x", 1s));
@@ -217,7 +344,7 @@ PULSE_CASE("quarantine: tokens are above all that can have been forgotten") {
 PULSE_CASE("quarantine: a token that a hand has put far ahead does not carry the others along") {
   patient one(f);
   REQUIRE(one.take("x", 1s));
-  f.sql("UPDATE rowlock_locks SET token = 9223372036854775000, term = NULL, expires_at = clock_timestamp()");
+  f.sql("UPDATE rowlock_locks SET token = 9223372036854775000, term = NULL, expires_at = " + now(f));
   forget_pulses(f);
   CHECK_FALSE(one.take("y", 1s));
   wait_it_out(f);
@@ -225,12 +352,11 @@ PULSE_CASE("quarantine: a token that a hand has put far ahead does not carry the
 }
 
 PULSE_CASE("quarantine: a clock that went back does not make it longer") {
+  grant_nothing(f);
   patient one(f);
   REQUIRE(one.take("x", 1s));
   REQUIRE(one->release("x"));
-  f.sql(
-      "UPDATE rowlock_pulse SET safe_from = clock_timestamp() + interval '1 hour', made_by = "
-      "pg_current_xact_id()::xid");
+  set_pulses(f, "safe_from = " + in(f, 3600));
   SUBCASE("a lease as before") { CHECK_FALSE(one.take("x", 1s)); }
   SUBCASE("a longer one than all before") { CHECK_FALSE(one.take("x", 60s)); }
   CHECK(one.left <= 32s);
@@ -256,4 +382,82 @@ PULSE_CASE("quarantine: a term that was watched before a crash is not taken over
   auto const after = watched();
   REQUIRE(after);
   CHECK(other->claim("x", {seen->term, seen->renewals, *after}));
+}
+
+PAIRS_CASE("quarantine: a session that a pooler has reset is granted nothing until it has asked where it is",
+           leases_of_mysql) {
+  patient one(f);
+  REQUIRE(one.take("x", 1s));
+  one->session().script("SET @rowlock_here = NULL, @rowlock_start = NULL", boot_clock::now() + 30s);
+  CHECK_FALSE(one->take("y", 1s));
+  CHECK(one.take("y", 1s));
+  CHECK(number(f, "SELECT count(*) FROM rowlock_pulse") == 1);
+}
+
+namespace {
+/// By its key: so this waits for no other pulse.
+std::string const first_pulse =
+    " WHERE begun = '1970-01-01' AND until = '9999-12-31' AND reach = 300000 AND id = 0";
+}  // namespace
+
+// SQL without C++ adds pulses in the program's own transaction.
+PAIRS_CASE("quarantine: no statement waits for a pulse that is not committed", direct_leases_on_servers) {
+  patient one(f);
+  REQUIRE(one.take("old", 30s));
+  auto const seen = one->read("old");
+  open_transaction open(f);
+  if (on_postgresql(f))
+    open.run(
+        "INSERT INTO rowlock_pulse (safe_from, reach, until, begun, base) SELECT safe_from, 300000, until, "
+        "begun, base FROM rowlock_pulse");
+  else
+    open.run(
+        "INSERT INTO rowlock_pulse SELECT utc_timestamp(6), until, 300000, 7, utc_timestamp(6), base + 1, "
+        "made_by, made_in FROM rowlock_pulse");
+  auto const before = boot_clock::now();
+  CHECK(one.take("x", 1s));
+  patient other(f, "other");
+  CHECK(other->claim("old", {seen->term, seen->renewals, 0}));
+  lock_manager m(f.source, f.options);
+  std::vector<std::string> const names{"a", "b"};
+  CHECK(m.try_acquire_all(names));
+  mutex_options o;
+  o.strategy = strategy::unique_insert;
+  CHECK(m.make_mutex("u", o).try_acquire());
+  CHECK(m.make_shared_mutex("s").try_acquire());
+  if (on_postgresql(f))
+    forget_pulses(f);
+  else
+    f.sql("UPDATE rowlock_pulse SET made_by = made_by + 1" + first_pulse);
+  CHECK(strategies::settle_quarantine(one->session(), {f.source.implementation()->sql(), f.tables()}, 1s,
+                                      boot_clock::now() + 30s)
+            .left > 0ms);
+  CHECK(boot_clock::now() - before < 900ms);
+  open.run("ROLLBACK");
+}
+
+PAIRS_CASE("quarantine: unique_clear and reap_end_insert: of the incarnation that was watched",
+           leases_of_mysql) {
+  statements s(f);
+  f.sql(
+      "INSERT INTO rowlock_locks (name, strategy, term, token, expires_at, longest, longest_term) "
+      "VALUES ('x', 'unique_insert', 't', 1, utc_timestamp(6) + INTERVAL 1 HOUR, 1000, 't')");
+  open_transaction open(f);
+  open.run(
+      "INSERT INTO rowlock_pulse SELECT utc_timestamp(6), until, 300000, 7, utc_timestamp(6), base + 1, "
+      "made_by, made_in FROM rowlock_pulse");
+  std::int64_t const none = 0;
+  std::int64_t const one = 1;
+  CHECK(s.meets("unique_clear", {text("x"), text("unique_insert"), text("t"), none, one}) == 0);
+  CHECK(s.meets("reap_end_insert", {text("x"), text("t"), none, one}) == 0);
+  f.sql("UPDATE rowlock_pulse SET made_by = made_by + 1" + first_pulse);
+  CHECK(s.meets("unique_clear", {text("x"), text("unique_insert"), text("t"), none, none}) == 0);
+  CHECK(s.meets("reap_end_insert", {text("x"), text("t"), none, none}) == 0);
+  f.sql("UPDATE rowlock_pulse SET made_by = made_by - 1" + first_pulse);
+  CHECK(s.meets("reap_end_insert", {text("x"), text("t"), none, none}) == 1);
+  f.sql(
+      "INSERT INTO rowlock_locks (name, strategy, term, token, expires_at, longest, longest_term) "
+      "VALUES ('x', 'unique_insert', 't', 1, utc_timestamp(6) + INTERVAL 1 HOUR, 1000, 't')");
+  CHECK(s.meets("unique_clear", {text("x"), text("unique_insert"), text("t"), none, none}) == 1);
+  open.run("ROLLBACK");
 }

@@ -1,4 +1,4 @@
-// PostgreSQL: after a crash or a promotion the functions grant nothing until the longest lease is over, and
+// After a crash or a promotion the functions grant nothing until the longest lease is over, and
 // they begin that time themselves, in the caller's transaction. lib/doc/quarantine.md
 
 #include <string>
@@ -10,26 +10,39 @@ using namespace rowlock::test;
 
 namespace {
 
-struct forgetful : postgresql_place {
-  using postgresql_place::postgresql_place;
+template <class Place>
+struct forgetful : Place {
+  using Place::Place;
   /// As a crash leaves it, or a promotion.
-  void forget_pulses() const { CHECK(ask("TRUNCATE " + table("pulse") + ";").empty()); }
-  void wait_it_out() const {
-    CHECK(ask("UPDATE " + table("pulse") +
-              " SET safe_from = clock_timestamp(), made_by = pg_current_xact_id()::xid;")
+  void forget_pulses() const {
+    CHECK(this->ask((this->is_mysql() ? "UPDATE " + this->table("pulse") + " SET made_by = 1"
+                                      : "TRUNCATE " + this->table("pulse")) +
+                    ";")
               .empty());
   }
+  void wait_it_out() const {
+    CHECK(this->ask("UPDATE " + this->table("pulse") +
+                    (this->is_mysql()
+                         ? " SET safe_from = utc_timestamp(6);"
+                         : " SET safe_from = clock_timestamp(), made_by = pg_current_xact_id()::xid;"))
+              .empty());
+  }
+  /// Of the newest incarnation, if that is this server's.
   std::string pulses() const {
-    return ask("SELECT count(*) FROM " + table("pulse") + " WHERE made_by = xmin AND reach = 60000;");
+    return this->ask("SELECT count(*) FROM " + this->table("pulse") + " WHERE reach = 60000 AND " +
+                     (this->is_mysql() ? "made_by <> 1 AND begun = (SELECT max(m.begun) FROM " +
+                                             this->table("pulse") + " AS m)"
+                                       : "made_by = xmin") +
+                     ";");
   }
 };
 
 }  // namespace
 
-TEST_CASE("quarantine: postgresql: each take by a function is refused, and the first begins the pulse") {
+FUNCTIONS_CASE("quarantine: each take by a function is refused, and the first begins the pulse") {
   for (bool const own_schema : {false, true}) {
     CAPTURE(own_schema);
-    forgetful const p(own_schema);
+    forgetful<Place> const p(own_schema);
     auto const sql = p.session();
     auto const before = p.take(*sql, "x");
     REQUIRE(before);
@@ -56,10 +69,10 @@ TEST_CASE("quarantine: postgresql: each take by a function is refused, and the f
   }
 }
 
-TEST_CASE(
-    "quarantine: postgresql: a pulse that was begun in a savepoint counts, and one that was rolled back does "
+FUNCTIONS_CASE(
+    "quarantine: a pulse that was begun in a savepoint counts, and one that was rolled back does "
     "not") {
-  forgetful const p;
+  forgetful<Place> const p;
   auto const sql = p.session();
   REQUIRE(p.take(*sql, "x"));
   p.forget_pulses();
@@ -69,27 +82,42 @@ TEST_CASE(
   CHECK(p.pulses() == "0");
   CHECK(sql->run("BEGIN; SAVEPOINT a;").empty());
   CHECK(sql->run(p.take_text("y")).empty());
-  CHECK(sql->run("RELEASE a; COMMIT;").empty());
+  CHECK(sql->run("RELEASE SAVEPOINT a; COMMIT;").empty());
   CHECK(p.pulses() == "1");
 }
 
-TEST_CASE(
-    "quarantine: postgresql: a longer lease than all before is granted at once, flushed, and remembered") {
-  forgetful const p;
+FUNCTIONS_CASE("quarantine: a longer lease than all before is granted at once, flushed, and remembered") {
+  forgetful<Place> const p;
   auto const sql = p.session();
-  CHECK(sql->run("SET synchronous_commit = off; BEGIN; SAVEPOINT a;").empty());
+  if (!p.is_mysql()) CHECK(sql->run("SET synchronous_commit = off;").empty());
+  CHECK(sql->run("BEGIN; SAVEPOINT a;").empty());
   CHECK(place::taken_in(sql->run(p.take_text("x", 60'000))));
-  CHECK(sql->run("SHOW synchronous_commit;") == "on");
+  if (!p.is_mysql()) CHECK(sql->run("SHOW synchronous_commit;") == "on");
   CHECK(sql->run("COMMIT;").empty());
-  CHECK(sql->run("SHOW synchronous_commit;") == "off");
-  CHECK(p.ask("SELECT max(ttl) FROM rowlock_reach;") == "60000");
+  if (!p.is_mysql()) CHECK(sql->run("SHOW synchronous_commit;") == "off");
+  if (!p.is_mysql()) CHECK(p.ask("SELECT max(ttl) FROM " + p.table("reach") + ";") == "60000");
   CHECK(p.pulses() == "1");
   CHECK(p.manager()->make_mutex("z", {.ttl = 60s}).try_acquire());
 }
 
-TEST_CASE(
-    "quarantine: postgresql: what has expired when the database forgot is renewed and required no more") {
-  forgetful const p;
+FUNCTIONS_CASE("quarantine: a pulse grants for an hour, and the next take asks for another one") {
+  forgetful<Place> const p;
+  auto const sql = p.session();
+  REQUIRE(p.take(*sql, "x"));
+  std::string const now = p.is_mysql() ? "utc_timestamp(6)" : "clock_timestamp()";
+  std::string const over = " SET until = " + now;
+  CHECK(
+      p.ask("UPDATE " + p.table("pulse") + over +
+            (p.is_mysql() ? ";" : ", made_by = pg_current_xact_id()::xid; UPDATE rowlock_reach" + over + ";"))
+          .empty());
+  CHECK(p.take(*sql, "y"));
+  CHECK(p.ask("SELECT count(*) FROM " + p.table("pulse") + " WHERE until > " + now + " + interval " +
+              (p.is_mysql() ? "50 minute;" : "'50 minutes';")) == "1");
+  CHECK(p.manager()->make_mutex("z", {.ttl = 1s}).try_acquire());
+}
+
+FUNCTIONS_CASE("quarantine: what has expired when the database forgot is renewed and required no more") {
+  forgetful<Place> const p;
   auto const sql = p.session();
   auto const lease = p.take(*sql, "x");
   auto const permit = p.permit(*sql, "s", 1, 3);
@@ -112,10 +140,10 @@ TEST_CASE(
   for (bool const over : {false, true}) {
     CAPTURE(over);
     CHECK(p.renew(*sql, "x", lease->term) == "0");
-    CHECK(p.require(*sql, "x", lease->term).find("RL001") != std::string::npos);
+    CHECK(p.require(*sql, "x", lease->term).find(p.lost()) != std::string::npos);
     CHECK(renews("renew_permit", "s", permit->term) == "0");
-    CHECK(renews("require_permit", "s", permit->term).find("RL001") != std::string::npos);
-    CHECK(sql->run(p.done_text("o", *run, "r")).find("RL001") != std::string::npos);
+    CHECK(renews("require_permit", "s", permit->term).find(p.lost()) != std::string::npos);
+    CHECK(sql->run(p.done_text("o", *run, "r")).find(p.lost()) != std::string::npos);
     CHECK(p.take(*sql, "fresh").has_value() == over);
     p.wait_it_out();
   }

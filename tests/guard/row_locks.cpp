@@ -348,7 +348,9 @@ TEST_CASE_TEMPLATE("lock, try_lock, insert: nothing is locked while the database
   auto const m = f.manager();
   auto const p = f.open();
   auto const tx = p->view(*m);
-  f.sql("INSERT INTO rowlock_reach VALUES (30000, 0); DELETE FROM rowlock_pulse");  // as a crash leaves it
+  f.sql(
+      "INSERT INTO rowlock_reach VALUES (30000, now() + interval '1 hour', 0); DELETE FROM "
+      "rowlock_pulse");  // as a crash leaves it
   begin(f, *p);
   std::string said;
   try {

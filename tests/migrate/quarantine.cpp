@@ -1,4 +1,4 @@
-// PostgreSQL: version 2 comes and goes beside held locks, and validate knows its tables.
+// Version 2 comes and goes beside held locks, and validate knows its tables.
 
 #include <fmt/format.h>
 
@@ -32,17 +32,34 @@ bool take(database const& db, std::string const& name) {
   return c->execute(book.at("lock_take"), take_parameters(name), soon()).affected == 1;
 }
 
+#define ROWLOCK_PULSING_DATABASES ::rowlock::test::postgresql_database, ROWLOCK_MYSQL_DATABASES
+
+bool is_mysql(database const& db) { return db.kind() == "mysql"; }
+
+/// A call of a function, or of a procedure with OUT parameters @t and @k.
+std::string acquire(database const& db, std::string const& what, std::int64_t ttl_ms,
+                    std::string const& arguments = "") {
+  if (is_mysql(db))
+    return fmt::format("CALL rowlock_try_acquire{}('{}'{}, {}, '', @t, @k);",
+                       arguments.empty() ? "" : "_permit", what, arguments, ttl_ms);
+  return fmt::format("SELECT * FROM rowlock_try_acquire{}('{}'{}, {} * interval '1 ms');",
+                     arguments.empty() ? "" : "_permit", what, arguments, ttl_ms);
+}
+
+std::string now_of(database const& db) { return is_mysql(db) ? "utc_timestamp(6)" : "clock_timestamp()"; }
+
 /// SQL without C++ that holds a lock, and renews it again and again.
 class sql_holder {
  public:
-  sql_holder(database const& db, std::string const& ttl) : connection_(db.connect()) {
-    auto const taken = run("SELECT t.term FROM rowlock_try_acquire('held', interval '" + ttl + "') AS t");
+  explicit sql_holder(database const& db) : mysql_(is_mysql(db)), connection_(db.connect()) {
+    if (mysql_) connection_->script(acquire(db, "held", 30'000), soon());
+    auto const taken =
+        run(mysql_ ? "SELECT @t" : "SELECT t.term FROM rowlock_try_acquire('held', interval '30 s') AS t");
     REQUIRE(taken.size() == 1);
     auto const term = backend::as_text(taken[0][0]);
     renewer_ = std::jthread([this, term](std::stop_token stop) {
       while (!stop.stop_requested()) {
-        bool const renewed =
-            backend::as_int(run("SELECT rowlock_renew('held', '" + term + "')::int::bigint")[0][0]) == 1;
+        bool const renewed = renew(term);
         ++(renewed ? renewals_ : losses_);
       }
     });
@@ -58,7 +75,15 @@ class sql_holder {
   std::vector<backend::row> run(std::string const& sql) const {
     return connection_->execute({"holder", sql}, {}, soon()).rows;
   }
+  bool renew(std::string const& term) const {
+    if (!mysql_)
+      return backend::as_int(run("SELECT rowlock_renew('held', '" + term + "')::int::bigint")[0][0]) == 1;
+    connection_->script("CALL rowlock_renew('held', '" + term + "', @ok)", soon());
+    return backend::as_int(
+               connection_->execute({"ok", "SELECT CAST(@ok AS SIGNED)"}, {}, soon()).rows[0][0]) == 1;
+  }
 
+  bool const mysql_;
   std::unique_ptr<backend::connection> connection_;
   std::atomic<int> renewals_ = 0;
   std::atomic<int> losses_ = 0;
@@ -67,53 +92,59 @@ class sql_holder {
 
 }  // namespace
 
-TEST_CASE(
+TEST_CASE_TEMPLATE(
     "quarantine: up beside a held lease: its holder goes on, its ttl is known, and nothing "
-    "pauses<postgresql>") {
-  postgresql_database const db;
+    "pauses",
+    DB, ROWLOCK_PULSING_DATABASES) {
+  DB const db;
   migrator m(db.source());
   m.up(quarantine_version - 1);
-  sql_holder const holder(db, "30 s");
+  sql_holder const holder(db);
   CHECK(holder.renews_again());
   CHECK(m.up(quarantine_version) == versions{quarantine_version});
   CHECK(take(db, "other"));
   CHECK_FALSE(take(db, "held"));
-  CHECK(number(db, "SELECT max(ttl) FROM rowlock_reach") == 30'000);
-  CHECK(number(db, "SELECT count(*) FROM rowlock_reach") == 1);
+  CHECK(number(db, "SELECT max(reach) FROM rowlock_pulse") == 30'000);
+  CHECK(number(db, "SELECT count(*) FROM rowlock_pulse") == 1);
   CHECK(holder.renews_again());
   CHECK(holder.losses() == 0);
 }
 
-TEST_CASE(
-    "quarantine: up: permits count for the reach, five minutes at most, and free rows of a ttl<postgresql>") {
-  postgresql_database const db;
+TEST_CASE_TEMPLATE(
+    "quarantine: up: permits count for the reach, five minutes at most, and free rows of a ttl", DB,
+    ROWLOCK_PULSING_DATABASES) {
+  DB const db;
   migrator m(db.source());
   m.up(quarantine_version - 1);
   std::int64_t expected = 0;
   SUBCASE("nothing was granted so far") {}
   SUBCASE("a permit is held") {
-    db.script("SELECT * FROM rowlock_try_acquire_permit('p', 1, 3, interval '40 s')");
+    db.script(acquire(db, "p", 40'000, ", 1, 3"));
     expected = 40'000;
   }
   SUBCASE("a lease that was given back") {
-    db.script("SELECT rowlock_release('x', t.term) FROM rowlock_try_acquire('x', interval '50 s') AS t");
+    db.script(
+        is_mysql(db)
+            ? acquire(db, "x", 50'000) + "CALL rowlock_release('x', @t, @ok)"
+            : "SELECT rowlock_release('x', t.term) FROM rowlock_try_acquire('x', interval '50 s') AS t");
     expected = 50'000;
   }
   SUBCASE("longer than five minutes") {
-    db.script("SELECT * FROM rowlock_try_acquire('x', interval '1 day')");
+    db.script(acquire(db, "x", 86'400'000));
     expected = 300'000;
   }
   m.up(quarantine_version);
-  CHECK(number(db, "SELECT coalesce(max(ttl), 0) FROM rowlock_reach") == expected);
+  if (!is_mysql(db)) CHECK(number(db, "SELECT coalesce(max(ttl), 0) FROM rowlock_reach") == expected);
   CHECK(number(db, "SELECT count(*) FROM rowlock_pulse") == 1);
-  CHECK(number(db, "SELECT reach FROM rowlock_pulse WHERE safe_from <= clock_timestamp()") == expected);
+  CHECK(number(db, "SELECT reach FROM rowlock_pulse WHERE safe_from <= " + now_of(db)) == expected);
 }
 
-TEST_CASE("quarantine: down beside a held lease: refused, and with --force its holder keeps it<postgresql>") {
-  postgresql_database const db;
+TEST_CASE_TEMPLATE("quarantine: down beside a held lease: refused, and with --force its holder keeps it", DB,
+                   ROWLOCK_PULSING_DATABASES) {
+  DB const db;
   migrator m(db.source());
   m.up(quarantine_version);
-  sql_holder const by_sql(db, "30 s");
+  sql_holder const by_sql(db);
   lock_manager manager(db.source());
   auto mutex = manager.make_mutex("mine", {.ttl = 6s});
   auto lock = mutex.try_acquire();
@@ -135,15 +166,16 @@ TEST_CASE("quarantine: down beside a held lease: refused, and with --force its h
 
   // And up again beside both.
   CHECK(m.up(quarantine_version) == versions{quarantine_version});
-  CHECK(number(db, "SELECT max(ttl) FROM rowlock_reach") == 30'000);
+  CHECK(number(db, "SELECT max(reach) FROM rowlock_pulse") == 30'000);
   CHECK(lock->valid());
   CHECK(lock->release() == release_result::released);
   CHECK(take(db, "mine"));
   CHECK(by_sql.losses() == 0);
 }
 
-TEST_CASE("quarantine: up and down beside takes come to an end, and the takes go on<postgresql>") {
-  postgresql_database const db;
+TEST_CASE_TEMPLATE("quarantine: up and down beside takes come to an end, and the takes go on", DB,
+                   ROWLOCK_PULSING_DATABASES) {
+  DB const db;
   migrator m(db.source());
   m.up(quarantine_version);
   auto const book = book_of(db);
@@ -222,4 +254,41 @@ TEST_CASE(
     CHECK(e.reason == errc::schema_missing);
     CHECK(e.mentions(expected[0]));
   }
+}
+
+TEST_CASE_TEMPLATE("quarantine: validate tells of what is missing of version 2", DB,
+                   ROWLOCK_MYSQL_DATABASES) {
+  DB const db;
+  migrator m(db.source());
+  m.up();
+  std::string expected;
+  SUBCASE("no pulse") {
+    db.script("DROP TABLE rowlock_pulse");
+    expected = "table rowlock_pulse is missing";
+  }
+  SUBCASE("a column is missing") {
+    db.script("ALTER TABLE rowlock_pulse DROP COLUMN base");
+    expected = "column rowlock_pulse.base (bigint not null) is missing";
+  }
+  SUBCASE("an engine that forgets") {
+    db.script("ALTER TABLE rowlock_pulse ENGINE = MyISAM");
+    expected = "column rowlock_pulse.base is 'bigint not null in MyISAM' and should be 'bigint not null'";
+  }
+  auto const lines = m.validate();
+  CHECK(std::ranges::count(lines, expected) == 1);
+  CHECK(catch_error([&] { m.up(); }).reason == errc::schema_missing);
+}
+
+TEST_CASE_TEMPLATE("quarantine: up once more, by the text, undoes no quarantine", DB,
+                   ROWLOCK_MYSQL_DATABASES) {
+  DB const db;
+  migrator m(db.source());
+  m.up(quarantine_version);
+  db.script("UPDATE rowlock_pulse SET made_by = made_by + 1");
+  auto const book = book_of(db);
+  CHECK(strategies::settle_quarantine(*db.connect(), book, 1s, soon()).left > 0ms);
+  CHECK(number(db, "SELECT count(*) FROM rowlock_pulse") == 3);
+  db.apply_raw(quarantine_version, "up");
+  CHECK(number(db, "SELECT count(*) FROM rowlock_pulse") == 3);
+  CHECK_FALSE(take(db, "x"));
 }

@@ -124,10 +124,11 @@ std::optional<opinion> durability(examiner& x) {
   auto const& flush = all["innodb_flush_log_at_trx_commit"];
   if (flush == "0" || flush == "2")
     return opinion{
-        verdict::error,
-        fmt::format("innodb_flush_log_at_trx_commit = {}: after a {} locks and fencing tokens that were "
-                    "granted in its last second may be gone",
-                    flush, flush == "0" ? "crash of the server" : "power cut"),
+        verdict::warning,
+        fmt::format(
+            "innodb_flush_log_at_trx_commit = {}: after a {} locks of its last second may be gone, and "
+            "after each restart none is granted until those would be over",
+            flush, flush == "0" ? "crash of the server" : "power cut"),
         "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the option file"};
   if (auto const& method = all["innodb_flush_method"]; method == "nosync" || method == "littlesync")
     return opinion{
@@ -137,10 +138,11 @@ std::optional<opinion> durability(examiner& x) {
         "Take innodb_flush_method out of the option file."};
   if (all.on("log_bin") && all["sync_binlog"] != "1")
     return opinion{
-        verdict::error,
-        fmt::format("sync_binlog = {}: after a power cut the server undoes what its binary log has lost, "
-                    "with locks and fencing tokens that were granted",
-                    all["sync_binlog"]),
+        verdict::warning,
+        fmt::format(
+            "sync_binlog = {}: after a power cut the server undoes what its binary log has lost, with "
+            "locks, and after each restart none is granted until those would be over",
+            all["sync_binlog"]),
         "SET GLOBAL sync_binlog = 1, and in the option file"};
   if (all.has("innodb_doublewrite") && !all.on("innodb_doublewrite"))
     return opinion{

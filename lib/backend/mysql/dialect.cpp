@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "backend/embedded.hpp"
 #include "backend/mysql/checks.hpp"
 
@@ -41,6 +43,8 @@ std::string as_script(std::string_view text) {
   return "DELIMITER $$\n" + std::string(text) + "$$\nDELIMITER ;\n";
 }
 
+constexpr std::array<std::string_view, 1> pulse_tables{"pulse"};
+
 }  // namespace
 
 dialect const& mysql_dialect() {
@@ -62,6 +66,7 @@ dialect const& mysql_dialect() {
                                        .call_in_vain = call_in_vain,
                                        .no_routine = no_routine,
                                        .as_script = as_script},
+                         .pulse_tables = pulse_tables,
                          .has_queues = true,
                          .leaves_queue_at_once = true};
   return d;

@@ -9,6 +9,7 @@
 #include <map>
 #include <system_error>
 
+#include "backend/mysql/dialect.hpp"
 #include "base/never_destroyed.hpp"
 #include "base/per_process.hpp"
 #include "base/process_end.hpp"
@@ -37,7 +38,14 @@ constexpr std::string_view set_up_text =
     "SHOW VARIABLES WHERE Variable_name IN ('version', 'server_uuid', 'server_uid', 'server_id', 'hostname',"
     " 'port', 'datadir', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', "
     "'group_replication_single_primary_mode');"
-    "SELECT database()";
+    "SELECT database();";
+
+// Which server this is and in which start, in variables of the session. See lib/sql/mysql/pulse.sql
+std::string_view text_of_here() {
+  for (auto const& s : mysql_dialect().statements)
+    if (s.name == "pulse_here") return s.text;
+  return "DO 0";
+}
 
 constexpr std::size_t most_rows_kept = 1000;
 
@@ -154,8 +162,8 @@ void session::set_up(boot_time_point deadline) {
   auto const limit = until(deadline, most_early_bytes);
   try {
     mariadb_ = native_->is_mariadb();
-    auto const results = native_->run_all(std::string(set_up_text));
-    if (results.size() != 5) give_up(what, "the server's replies can't be told apart");
+    auto const results = native_->run_all(std::string(set_up_text) + std::string(text_of_here()));
+    if (results.size() != 6) give_up(what, "the server's replies can't be told apart");
     read_facts(results[3].rows, results[4].rows);
     // On Galera, reads (1) and changes (2) wait for earlier commits of all nodes. Otherwise a renewal or
     // release could miss the row of a take on another node, and report a loss.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "backend/embedded.hpp"
 #include "backend/postgresql/checks.hpp"
 
@@ -32,6 +34,8 @@ std::string finish_routine(std::string_view routine) {
   return fmt::format("ALTER FUNCTION {} SET search_path = pg_catalog, pg_temp", routine);
 }
 
+constexpr std::array<std::string_view, 2> pulse_tables{"reach", "pulse"};
+
 }  // namespace
 
 dialect const& postgresql_dialect() {
@@ -46,7 +50,7 @@ dialect const& postgresql_dialect() {
                                        .made_by_another = made_by_another,
                                        .way_out = way_out,
                                        .finish_routine = finish_routine},
-                         .pulses = true,
+                         .pulse_tables = pulse_tables,
                          .has_queues = true,
                          .leaves_queue_at_once = true};
   return d;

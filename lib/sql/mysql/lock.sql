@@ -31,11 +31,13 @@
 -- id = 1 + the row's token, and the entry by the row's name.
 -- $12: how many tokens are drawn at once, 0 for none. Every arm rises by that many, or the lowest of them would not be above
 -- all that were ever drawn (C45): lib/doc/hand_on.md.
+-- WHERE is evaluated before SET: MariaDB keeps the base in a variable in between, and reads it once. (MySQL wants to do away with that.)
 -- name: lock_take
 UPDATE rowlock_locks AS l SET
   l.token = CASE WHEN $12 = 0 THEN l.token ELSE last_insert_id(greatest(
     l.token + $12,
     timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + $12 - 1,
+    $12 + coalesce(/*M! CAST(@rowlock_base AS SIGNED) *//*!80000 <<incarnation l.token>> */, 0),
     CASE WHEN l.token = 0 THEN (
       SELECT $12 + greatest(m.token_floor,
         coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name), 0))
@@ -58,7 +60,8 @@ UPDATE rowlock_locks AS l SET
 WHERE l.name = $1 AND l.strategy = $2
   AND CASE WHEN $13 IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
-        ELSE l.term = $13 AND CASE WHEN $14 IS NULL THEN l.revoked = 0 ELSE l.renewals = $14 AND $15 = 0 END END
+        ELSE l.term = $13 AND CASE WHEN $14 IS NULL THEN l.revoked = 0 ELSE l.renewals = $14 AND $15 = <<incarnation l.token>> END END
+  AND /*M! (@rowlock_base := */ <<pulse $8 + 0 * l.token>> /*M! ) */ IS NOT NULL
 
 -- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate, and changes nothing then:
 -- not IGNORE, which would hide every other problem (a name that was cut). It waits for a transaction that has the row,
@@ -272,11 +275,12 @@ WHERE name = $1 AND term = $4
 -- name: unique_take
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
   acquired_at, expires_at, hard_until, note, longest, longest_term)
-VALUES ($1, $2, $3, 0, $4, $5, $6, $7, $8, $9,
+SELECT $1, $2, $3, 0, $4, $5, $6, $7, $8, $9,
   utc_timestamp(6),
   utc_timestamp(6) + INTERVAL 1000 * least($8, coalesce($10, $8)) MICROSECOND,
   utc_timestamp(6) + INTERVAL 1000 * $10 MICROSECOND,
-  $11, $8, $3)
+  $11, $8, $3
+FROM (SELECT 1) AS one WHERE <<pulse $8>> IS NOT NULL
 ON DUPLICATE KEY UPDATE renewals = rowlock_locks.renewals + 1
 
 -- Before unique_take, in its transaction: deletes what may be taken, as lock_take has it. Whoever waits here for the row
@@ -287,7 +291,7 @@ DELETE FROM rowlock_locks
 WHERE name = $1 AND strategy = $2
   AND CASE WHEN $3 IS NULL
         THEN term IS NULL OR (takeover = 'clock' AND expires_at <= utc_timestamp(6))
-        ELSE term = $3 AND CASE WHEN $4 IS NULL THEN revoked = 0 ELSE renewals = $4 AND $5 = 0 END END
+        ELSE term = $3 AND CASE WHEN $4 IS NULL THEN revoked = 0 ELSE renewals = $4 AND $5 = <<incarnation_past_locks >> END END
 
 -- name: unique_set_token
 UPDATE rowlock_locks SET token = $3 WHERE name = $1 AND term = $2
@@ -319,6 +323,7 @@ WHERE name = $1 AND term = $2 AND acquired_at + INTERVAL 1000 * $3 MICROSECOND >
 UPDATE rowlock_tokens AS t SET t.token = last_insert_id(greatest(
   t.token + 1,
   timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)),
+  1 + coalesce(<<incarnation t.token>>, 0),
   (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = CASE WHEN t.token < 0 THEN 0 ELSE 1 END)))
 WHERE t.name = $1
 
@@ -347,12 +352,16 @@ START TRANSACTION
 -- touched for an hour, and what row_ping asks, as of when the statement began.
 -- name: row_wait
 SELECT expires_at <= utc_timestamp(6) - INTERVAL 1 HOUR, cast(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')
-FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' AND $2 >= 0 FOR UPDATE
+FROM rowlock_locks FORCE INDEX (PRIMARY)
+WHERE name = $1 AND strategy = 'row_lock' AND <<pulse $2>> IS NOT NULL
+FOR UPDATE
 
 -- As row_wait, but a locked anchor is no row.
 -- name: row_try
 SELECT expires_at <= utc_timestamp(6) - INTERVAL 1 HOUR, cast(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')
-FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' AND $2 >= 0 FOR UPDATE SKIP LOCKED
+FROM rowlock_locks FORCE INDEX (PRIMARY)
+WHERE name = $1 AND strategy = 'row_lock' AND <<pulse $2>> IS NOT NULL
+FOR UPDATE SKIP LOCKED
 
 -- Whether the server takes no writes any more: after a switch-over that has left this session alive, with its row lock,
 -- another server grants the same lock. Also true of super_read_only, which sets read_only. From MariaDB 12 on it is a word.

@@ -60,7 +60,7 @@ WITH there AS (
   SELECT r.routine_name, r.definer, r.security_type
   FROM information_schema.routines AS r
   WHERE $3 = 0 AND r.routine_schema = coalesce(nullif($1, ''), database()) AND r.routine_type = 'PROCEDURE'
-    AND r.routine_name IN (concat($2, 'release'), concat($2, 'renew'), concat($2, 'require'), concat($2, 'try_acquire'),
+    AND r.routine_name IN (concat($2, 'granting'), concat($2, 'begun'), concat($2, 'release'), concat($2, 'renew'), concat($2, 'require'), concat($2, 'try_acquire'),
       concat($2, 'done'), concat($2, 'release_once'), concat($2, 'release_permit'), concat($2, 'renew_permit'),
       concat($2, 'require_permit'), concat($2, 'take_permit'), concat($2, 'try_acquire_exclusive'), concat($2, 'try_acquire_once'),
       concat($2, 'try_acquire_permit'), concat($2, 'try_acquire_shared'), concat($2, 'admit'))),
@@ -79,6 +79,8 @@ ORDER BY t.routine_name
 -- name: migrate_routines_missing
 SELECT e.name
 FROM JSON_TABLE('[
+  [1, "granting"],
+  [1, "begun"],
   [1, "release"],
   [1, "renew"],
   [1, "require"],
@@ -196,7 +198,15 @@ FROM JSON_TABLE('[
   [1, "quorum", "max_ttl", "bigint not null"],
   [1, "quorum", "votes", "tinyint not null"],
   [1, "admitted", "name", "varbinary(255) not null primary key"],
-  [1, "admitted", "token", "bigint not null"]
+  [1, "admitted", "token", "bigint not null"],
+  [2, "pulse", "begun", "datetime(6) not null primary key"],
+  [2, "pulse", "until", "datetime(6) not null primary key"],
+  [2, "pulse", "reach", "bigint not null primary key"],
+  [2, "pulse", "id", "bigint not null primary key"],
+  [2, "pulse", "safe_from", "datetime(6) not null"],
+  [2, "pulse", "base", "bigint not null"],
+  [2, "pulse", "made_by", "bigint not null"],
+  [2, "pulse", "made_in", "bigint not null"]
 ]', '$[*]' COLUMNS (
   since INT PATH '$[0]',
   in_table VARCHAR(64) PATH '$[1]',

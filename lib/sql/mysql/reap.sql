@@ -103,13 +103,13 @@ ORDER BY l.name LIMIT $3
 -- By primary key, in autocommit: waits for that one row, for a second at most, and looks at it again then.
 -- name: reap_end_lease
 UPDATE rowlock_locks SET expires_at = utc_timestamp(6), term = NULL
-WHERE name = $1 AND term = $2 AND renewals = $3 AND $4 = 0 AND strategy IN ('lease', 'once', 'quorum') AND takeover = 'clock'
+WHERE name = $1 AND term = $2 AND renewals = $3 AND $4 = <<incarnation token>> AND strategy IN ('lease', 'once', 'quorum') AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > utc_timestamp(6) + INTERVAL 1000 * longest MICROSECOND ELSE 0 END
 
 -- name: reap_end_insert
 DELETE FROM rowlock_locks
-WHERE name = $1 AND term = $2 AND renewals = $3 AND $4 = 0 AND strategy = 'unique_insert' AND takeover = 'clock'
+WHERE name = $1 AND term = $2 AND renewals = $3 AND $4 = <<incarnation_past_locks >> AND strategy = 'unique_insert' AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > utc_timestamp(6) + INTERVAL 1000 * longest MICROSECOND ELSE 0 END
 

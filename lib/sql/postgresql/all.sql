@@ -20,7 +20,7 @@ WITH free AS (
   WHERE w.name = w.name || '' AND l.strategy = $2 AND l.term IS DISTINCT FROM 'name'
     AND CASE WHEN w.old IS NULL
           THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
-          ELSE l.term = w.old AND CASE WHEN w.renewals IS NULL THEN NOT l.revoked ELSE l.renewals = w.renewals AND w.incarnation = <<incarnation >> END END
+          ELSE l.term = w.old AND CASE WHEN w.renewals IS NULL THEN NOT l.revoked ELSE l.renewals = w.renewals AND w.incarnation = <<incarnations >> END END
   ORDER BY l.name
   FOR UPDATE OF l SKIP LOCKED)
 UPDATE rowlock_locks AS l SET

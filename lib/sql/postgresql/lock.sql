@@ -43,7 +43,7 @@ WHERE l.name = $1 AND l.strategy = $2 AND l.term IS DISTINCT FROM 'name'
   AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND CASE WHEN $13::text IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
-        ELSE l.term = $13 AND CASE WHEN $14::bigint IS NULL THEN NOT l.revoked ELSE l.renewals = $14::bigint AND $15::bigint = <<incarnation >> END END
+        ELSE l.term = $13 AND CASE WHEN $14::bigint IS NULL THEN NOT l.revoked ELSE l.renewals = $14::bigint AND $15::bigint = <<incarnations >> END END
 RETURNING l.token
 
 -- A free row for a name that has none, so that lock_take finds one; of generation 1 where only the row is there that keeps the name
@@ -307,7 +307,7 @@ DELETE FROM rowlock_locks
 WHERE name = $1 AND strategy = $2
   AND CASE WHEN $3::text IS NULL
         THEN term IS NULL OR (takeover = 'clock' AND expires_at <= clock_timestamp())
-        ELSE term = $3 AND CASE WHEN $4::bigint IS NULL THEN NOT revoked ELSE renewals = $4::bigint AND $5::bigint = <<incarnation >> END END
+        ELSE term = $3 AND CASE WHEN $4::bigint IS NULL THEN NOT revoked ELSE renewals = $4::bigint AND $5::bigint = <<incarnations >> END END
 
 -- Also on the program's own connection: see guard.sql for the operators.
 -- name: unique_set_token

@@ -11,12 +11,20 @@ FROM rowlock_pulse AS q
 -- A pulse by which leases of so many milliseconds are granted. Without one there is no row, and so no grant.
 -- fragment: pulse
 (SELECT q.base <<pulses >>
-    AND q.safe_from OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp() AND q.reach OPERATOR(pg_catalog.>=) LEAST(<<>>::bigint, 300000) LIMIT 1)
+    AND q.safe_from OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp() AND q.until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+    AND q.reach OPERATOR(pg_catalog.>=) LEAST(<<>>::bigint, 300000) LIMIT 1)
 -- end
 
--- Which incarnation this is: its first pulse's base. Null: none has begun.
+-- Which incarnation this is: the base of one of its pulses. Null: none has begun.
 -- fragment: incarnation
-(SELECT q.base <<pulses >> ORDER BY q.safe_from, q.base LIMIT 1)<<>>
+(SELECT q.base <<pulses >> LIMIT 1)<<>>
+-- end
+
+-- Two sessions that begin it at once have made two bases, each of which no other incarnation has: so what was watched is compared with
+-- all of them. An array, which is made at most once and apart: in the plan's conditions the sequential scan, which sessions avoid, would
+-- cost so much that the planner sees no difference between good and bad ones.
+-- fragment: incarnations
+ANY (ARRAY(SELECT q.base <<pulses >>))<<>>
 -- end
 
 -- Where the role's commits are not flushed, this one is.
@@ -25,22 +33,30 @@ set_config('synchronous_commit',
   CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)<<>>
 -- end
 
+-- What a session must know before it looks at pulses: nothing here.
+-- name: pulse_here
+SELECT 0
+
 -- How many milliseconds it is until leases of $1 milliseconds are granted (null: not by any pulse), and until anything is (null: there
 -- is none).
 -- name: pulse_look
-SELECT ceil(extract(epoch FROM min(q.safe_from) FILTER (WHERE q.reach >= least($1::bigint, 300000)) - clock_timestamp()) * 1000)::bigint,
+SELECT ceil(extract(epoch FROM min(q.safe_from) FILTER (WHERE q.reach >= least($1::bigint, 300000) AND q.until > clock_timestamp())
+    - clock_timestamp()) * 1000)::bigint,
   ceil(extract(epoch FROM min(q.safe_from) - clock_timestamp()) * 1000)::bigint
 <<pulses >>
 
--- A new incarnation: nothing is granted until the longest lease that can have been forgotten is over, and a second longer. Two at once:
--- both add one, and the earlier one counts. Neither is too early: both begin after the crash. Also where the clock went back, so
--- that all pulses are further ahead than they can have been made. base: an hour above all tokens, in microseconds, so that it is above
+-- A new incarnation: nothing is granted until the longest lease that can have been forgotten is over, and a second longer: one that
+-- was granted in the last day, or is held by what is left (its renewal can have been forgotten; a record of once is no lease). A day:
+-- what the replica has missed, last night's job tells of this night's.
+-- Two at once: both add one, and the earlier one counts. Neither is too early: both begin after the crash. Also where the clock went
+-- back, so that all pulses are further ahead than they can have been made. base: an hour above all tokens, in microseconds, so that it is above
 -- those that were forgotten. (A token that a hand has put ten years ahead is left to itself.) It is kept with the reach, flushed: the
 -- next incarnation's is above it, although all its tokens may be forgotten, and the new server's clock be behind.
 -- name: pulse_begin
 WITH fresh AS (
-  INSERT INTO rowlock_pulse (safe_from, reach, begun, base)
-  SELECT clock_timestamp() + reach.ttl * interval '1 millisecond' + interval '1 second', reach.ttl, clock_timestamp(), 3600000000 + greatest(
+  INSERT INTO rowlock_pulse (safe_from, reach, until, begun, base)
+  SELECT clock_timestamp() + reach.ttl * interval '1 millisecond' + interval '1 second', reach.ttl, reach.until, clock_timestamp(),
+    3600000000 + greatest(
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     (SELECT max(r.base) FROM rowlock_reach AS r),
     (SELECT max(l.token) FROM rowlock_locks AS l WHERE l.token < reach.absurd),
@@ -48,29 +64,44 @@ WITH fresh AS (
     (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.token_floor < reach.absurd))
   FROM (
     SELECT least(greatest(
-        (SELECT max(r.ttl) FROM rowlock_reach AS r),
-        (SELECT max(l.ttl) FROM rowlock_locks AS l),
-        (SELECT max(l.ttl) FROM rowlock_permits AS l), 0), 300000) AS ttl,
+        (SELECT max(r.ttl) FROM rowlock_reach AS r WHERE r.until > clock_timestamp() - interval '1 day'),
+        (SELECT max(l.ttl) FROM rowlock_locks AS l WHERE l.term <> 'name' AND l.owner_process IS NOT NULL),
+        (SELECT max(p.ttl) FROM rowlock_permits AS p), 0), 300000) AS ttl,
+      clock_timestamp() + interval '1 hour' AS until,
       (extract(epoch FROM clock_timestamp() + interval '10 years') * 1000000)::bigint AS absurd) AS reach
   WHERE NOT EXISTS (
     SELECT <<pulses >> AND q.safe_from <= clock_timestamp() + reach.ttl * interval '1 millisecond' + interval '1 second')
-  RETURNING reach, base)
-INSERT INTO rowlock_reach (ttl, base) SELECT f.reach, f.base FROM fresh AS f
+  RETURNING reach, until, base)
+INSERT INTO rowlock_reach (ttl, until, base) SELECT f.reach, f.until, f.base FROM fresh AS f
 RETURNING <<flushed >>
 
--- Before the first lease of $1 milliseconds, if that is longer than all before: flushed, so that the next incarnation waits for it.
+-- Before leases of $1 milliseconds are granted, for an hour: flushed, so that the next incarnation waits for them.
 -- name: pulse_reach
-INSERT INTO rowlock_reach (ttl, base)
-SELECT w.ttl, 0 FROM (SELECT least($1::bigint, 300000) AS ttl) AS w
-WHERE NOT EXISTS (SELECT 1 FROM rowlock_reach AS r WHERE r.ttl >= w.ttl)
+INSERT INTO rowlock_reach (ttl, until, base)
+SELECT w.ttl, clock_timestamp() + interval '1 hour', 0 FROM (SELECT least($1::bigint, 300000) AS ttl) AS w
+WHERE NOT EXISTS (
+  SELECT 1 FROM rowlock_reach AS r WHERE r.ttl >= w.ttl AND r.until > clock_timestamp() + interval '30 minutes')
 RETURNING <<flushed >>
 
 -- Then this incarnation grants such leases, from when it grants others. Only if the reach is committed, and so flushed.
 -- name: pulse_raise
-INSERT INTO rowlock_pulse (safe_from, reach, begun, base)
-SELECT q.safe_from, least($1::bigint, 300000), q.begun, q.base
-<<pulses >> AND EXISTS (SELECT 1 FROM rowlock_reach AS r WHERE r.ttl >= least($1::bigint, 300000))
-ORDER BY q.safe_from, q.base LIMIT 1
+INSERT INTO rowlock_pulse (safe_from, reach, until, begun, base)
+SELECT q.safe_from, least($1::bigint, 300000), k.until, q.begun, q.base
+FROM (SELECT max(r.until) AS until FROM rowlock_reach AS r WHERE r.ttl >= least($1::bigint, 300000)) AS k, (
+  SELECT q.safe_from, q.begun, q.base <<pulses >> ORDER BY q.safe_from, q.base LIMIT 1) AS q
+WHERE k.until > clock_timestamp()
+
+-- Pulses and reaches that grant no longer, nor make a quarantine longer. One pulse stays, to tell the incarnation; and the highest
+-- base. One session does it at a time, so that none waits for another's transaction.
+-- name: pulse_tidy
+WITH alone AS MATERIALIZED (
+  SELECT clock_timestamp() - interval '1 hour' AS before WHERE pg_try_advisory_xact_lock(hashtextextended('rowlock: tidy pulses', 0))
+), pulses AS (
+  DELETE FROM rowlock_pulse AS q USING alone
+  WHERE q.until < alone.before AND EXISTS (
+    SELECT 1 FROM rowlock_pulse AS o WHERE o.made_by = o.xmin AND o.made_at = pg_relation_filepath(o.tableoid) AND o.until > q.until))
+DELETE FROM rowlock_reach AS r USING alone
+WHERE r.until < alone.before - interval '1 day' AND EXISTS (SELECT 1 FROM rowlock_reach AS o WHERE o.base >= r.base AND o.until > r.until)
 
 -- Of a row that a waiter watches (takeover::observed, and where the clock went back): in which incarnation it has the term $2 and the
 -- renewals $3. One statement, one snapshot: both are of that incarnation. A watch counts within one, for a term and its renewals can
@@ -80,15 +111,22 @@ SELECT <<incarnation >> FROM rowlock_locks AS l
 WHERE l.name = $1 AND l.term = $2 AND l.renewals = $3::bigint
   AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
 
--- Of the doctor, as doctor_may_select_meta: one for each right on these tables that locking needs.
--- name: pulse_may_select_reach
+-- Of the doctor: one for each right on these tables that locking needs.
+-- name: doctor_may_select_reach
 SELECT 1 FROM rowlock_reach WHERE false
 
--- name: pulse_may_insert_reach
-INSERT INTO rowlock_reach (ttl) SELECT 1 WHERE false
+-- name: doctor_may_insert_reach
+INSERT INTO rowlock_reach (ttl, until, base) SELECT 1, clock_timestamp(), 0 WHERE false
 
--- name: pulse_may_select_pulse
+-- name: doctor_may_select_pulse
 SELECT 1 FROM rowlock_pulse WHERE false
 
--- name: pulse_may_insert_pulse
-INSERT INTO rowlock_pulse (safe_from, reach, base) SELECT clock_timestamp(), 0, 0 WHERE false
+-- name: doctor_may_insert_pulse
+INSERT INTO rowlock_pulse (safe_from, reach, until, begun, base)
+SELECT clock_timestamp(), 0, clock_timestamp(), clock_timestamp(), 0 WHERE false
+
+-- name: doctor_may_delete_reach
+DELETE FROM rowlock_reach WHERE false
+
+-- name: doctor_may_delete_pulse
+DELETE FROM rowlock_pulse WHERE false

@@ -46,7 +46,7 @@ WHERE l.name = $1 AND l.strategy = $2 AND l.term IS DISTINCT FROM 'name'
   AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND CASE WHEN $13::text IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
-        ELSE l.term = $13 AND l.renewals = $15::bigint AND $17::bigint = <<incarnation >> END
+        ELSE l.term = $13 AND l.renewals = $15::bigint AND $17::bigint = <<incarnations >> END
   AND NOT (l.revoked AND coalesce(l.longest_term = $16, false))
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q WHERE q.id = 1 AND q.votes AND q.epoch_id = $14)
 RETURNING l.token

@@ -153,14 +153,14 @@ ORDER BY l.name LIMIT $3::bigint
 -- in autocommit, so that nobody waits for what this one holds.
 -- name: reap_end_lease
 UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
-WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND $4::bigint = <<incarnation >> AND strategy IN ('lease', 'once', 'quorum') AND takeover = 'clock'
+WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND $4::bigint = <<incarnations >> AND strategy IN ('lease', 'once', 'quorum') AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond' ELSE false END
 
 -- As unique_insert gives back: the name's last token is in rowlock_tokens.
 -- name: reap_end_insert
 DELETE FROM rowlock_locks
-WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND $4::bigint = <<incarnation >> AND strategy = 'unique_insert' AND takeover = 'clock'
+WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND $4::bigint = <<incarnations >> AND strategy = 'unique_insert' AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond' ELSE false END
 

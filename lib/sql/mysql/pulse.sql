@@ -1,0 +1,147 @@
+-- The quarantine: whether the database grants anything, after it may have forgotten what it granted. lib/doc/quarantine.md has the
+-- whole. Each statement is a transaction of its own at READ COMMITTED, and waits for no other: rows are added, each with a key of its
+-- own, and deleted when they are of no use any more, past those that others have locked. A sub-select on rowlock_pulse stands in SELECT, INSERT ... SELECT and an UPDATE of one table only: there it is a plain
+-- read. In DELETE and in an UPDATE of a join InnoDB reads with a lock, and would wait for a row that a program's transaction has added: there it
+-- skips such rows, or a SELECT before it has left the base in a variable.
+--
+-- InnoDB has no table that a crash or a promotion empties. So a pulse names the server that made it (made_by). Where commits are not
+-- flushed it names the start of that server, too (made_in). Both are numbers, which a session finds out once and keeps: it can't
+-- outlive the server's process. A session without them is granted nothing until it asks again (pulse_here).
+
+-- Whether a crash keeps what was committed. The binary log decides on that, too. (3 is MariaDB's, and flushes more.)
+-- fragment: durable
+@@global.innodb_flush_log_at_trx_commit IN (1, 3) AND (@@global.log_bin = 0 OR @@global.sync_binlog = 1)<<>>
+-- end
+
+-- Of a pulse: whether this server made it, in this start or for all.
+-- fragment: made_here
+q.made_by = CAST(@rowlock_here AS SIGNED)
+    AND (q.made_in = CAST(@rowlock_start AS SIGNED) OR (q.made_in = 0 AND <<durable >>))<<>>
+-- end
+
+-- The base of a pulse by which leases of so many milliseconds are granted. Null: none, and so no grant. The last pulse counts: of the
+-- incarnation that began last, here or elsewhere, the one that grants longest.
+-- An UPDATE that may wait for its row puts something of the row into <<>>: then this is read behind the wait. Otherwise it would be the
+-- statement's first plain read, by whose view the token floor is looked up, too: as it was before the wait.
+-- fragment: pulse
+(SELECT CASE WHEN <<made_here >> AND q.safe_from <= utc_timestamp(6) AND q.until > utc_timestamp(6) AND q.reach >= least(<<>>, 300000) THEN q.base END
+  FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1)
+-- end
+
+-- Which incarnation this is: its pulses' base. Null: none has begun. <<>>: a number of the row that is changed.
+-- fragment: incarnation
+(SELECT CASE WHEN <<made_here >> THEN q.base + 0 * <<>> END FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1)
+-- end
+
+-- The same for a DELETE, where a plain sub-select would wait for a row that is not committed yet.
+-- fragment: incarnation_past_locks
+(SELECT CASE WHEN <<made_here >> THEN q.base END FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1
+    /*!80000 FOR SHARE *//*M! LOCK IN SHARE MODE */ SKIP LOCKED)<<>>
+-- end
+
+-- As a table: the last pulse, if this server made it.
+-- fragment: pulses
+FROM (SELECT p.* FROM rowlock_pulse AS p ORDER BY p.begun DESC, p.until DESC, p.reach DESC LIMIT 1) AS q WHERE <<made_here >><<>>
+-- end
+
+-- Which server this is. A cluster that certifies its commits loses none with a server: there it is the cluster. The start is
+-- exact whatever the clock does: both times are those at which the statement began. (Behind SET timestamp the uptime is below 0.)
+-- The text stands in migrations/mysql, too.
+-- name: pulse_here
+SELECT
+  CAST(conv(left(sha2(coalesce(s.cluster, concat_ws('/',
+    @@global.hostname, @@global.port, @@global.datadir, @@global.server_id /*!80000 , @@global.server_uuid */)), 256), 15), 16, 10) AS SIGNED),
+  CASE WHEN s.cluster IS NULL THEN unix_timestamp() - CAST(CAST(s.uptime AS UNSIGNED) AS SIGNED) ELSE 0 END
+INTO @rowlock_here, @rowlock_start
+FROM (
+  SELECT max(CASE g.variable_name WHEN 'Uptime' THEN g.variable_value END) AS uptime,
+    coalesce(
+      max(CASE WHEN g.variable_name = 'wsrep_cluster_state_uuid' AND trim(BOTH '0' FROM replace(g.variable_value, '-', '')) <> ''
+        THEN concat('wsrep ', g.variable_value) END)
+      /*!80000 , (SELECT concat('group ', v.variable_value) FROM performance_schema.global_variables AS v
+        WHERE v.variable_name = 'group_replication_group_name' AND v.variable_value <> '') */) AS cluster
+  FROM /*M! information_schema *//*!80000 performance_schema */.global_status AS g
+  WHERE g.variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')) AS s
+
+-- How many milliseconds it is until leases of $1 milliseconds are granted (null: not by any pulse), and until anything is (null: there
+-- is none).
+-- name: pulse_look
+SELECT
+  CAST(ceil(min(CASE WHEN q.reach >= least($1, 300000) AND q.until > utc_timestamp(6)
+    THEN timestampdiff(MICROSECOND, utc_timestamp(6), q.safe_from) END) / 1000) AS SIGNED),
+  CAST(ceil(min(timestampdiff(MICROSECOND, utc_timestamp(6), q.safe_from)) / 1000) AS SIGNED)
+<<pulses >>
+
+-- A new incarnation: nothing is granted until the longest lease that can have been forgotten is over, and a second longer: one that
+-- was granted in the last day, or is held by what is left (its renewal can have been forgotten; a record of once is no lease). A day:
+-- what the replica has missed, last night's job tells of this night's.
+-- Two at once: both add one, and the later one counts. Also where the clock went back, so that all pulses are further ahead than they
+-- can have been made. begun: above all that are there, whatever the clocks of the servers are. base: an hour above all tokens, in
+-- microseconds, so that it is above those that were forgotten. (A token that a hand has put ten years ahead is left to itself.)
+-- name: pulse_begin
+INSERT INTO rowlock_pulse (begun, until, reach, id, safe_from, base, made_by, made_in)
+SELECT greatest(utc_timestamp(6), coalesce((SELECT max(q.begun) + INTERVAL 1 MICROSECOND FROM rowlock_pulse AS q), utc_timestamp(6))),
+  utc_timestamp(6) + INTERVAL 1 HOUR,
+  known.reach,
+  CAST(conv(left(sha2(concat(uuid(), rand(), connection_id()), 256), 15), 16, 10) AS SIGNED),
+  utc_timestamp(6) + INTERVAL 1000 * known.reach + 1000000 MICROSECOND,
+  3600000000 + greatest(
+    timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)),
+    coalesce((SELECT max(q.base) FROM rowlock_pulse AS q), 0),
+    coalesce((SELECT max(l.token) FROM rowlock_locks AS l WHERE l.token < known.absurd), 0),
+    coalesce((SELECT max(t.token) FROM rowlock_tokens AS t WHERE t.token < known.absurd), 0),
+    coalesce((SELECT m.token_floor FROM rowlock_meta AS m WHERE m.token_floor < known.absurd), 0)),
+  @rowlock_here,
+  CASE WHEN @rowlock_start = 0 OR <<durable >> THEN 0 ELSE @rowlock_start END
+FROM (
+  SELECT least(300000, greatest(0,
+      coalesce((SELECT max(q.reach) FROM rowlock_pulse AS q WHERE q.until > utc_timestamp(6) - INTERVAL 1 DAY), 0),
+      coalesce((SELECT max(l.ttl) FROM rowlock_locks AS l WHERE l.term IS NOT NULL AND l.owner_process IS NOT NULL), 0),
+      coalesce((SELECT max(p.ttl) FROM rowlock_permits AS p), 0))) AS reach,
+    timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + 315360000000000 AS absurd) AS known
+WHERE NOT EXISTS (
+  SELECT 1 <<pulses >> AND q.safe_from <= utc_timestamp(6) + INTERVAL 1000 * known.reach + 1000000 MICROSECOND)
+
+-- Before leases of $1 milliseconds are granted, for an hour: so that the next incarnation waits for them. It is a copy of the last
+-- pulse, whoever made that, with what that still grants: so it counts instead, also where
+-- the clock went back. A grant is acknowledged when it is flushed, and this
+-- with it: it was written before. [F1]
+-- name: pulse_reach
+INSERT INTO rowlock_pulse (begun, until, reach, id, safe_from, base, made_by, made_in)
+SELECT q.begun, greatest(utc_timestamp(6) + INTERVAL 1 HOUR, q.until + INTERVAL 1 MICROSECOND),
+  least(300000, greatest($1, CASE WHEN q.until > utc_timestamp(6) THEN q.reach ELSE 0 END)),
+  CAST(conv(left(sha2(concat(uuid(), rand(), connection_id()), 256), 15), 16, 10) AS SIGNED),
+  q.safe_from, q.base, q.made_by, q.made_in
+FROM (SELECT p.* FROM rowlock_pulse AS p ORDER BY p.begun DESC, p.until DESC, p.reach DESC LIMIT 1) AS q
+WHERE q.reach < least($1, 300000) OR q.until <= utc_timestamp(6) + INTERVAL 30 MINUTE
+
+-- Then this incarnation grants them: what pulse_reach has written does.
+-- name: pulse_raise
+DO 0
+
+-- Pulses that grant no longer, nor make a quarantine longer. The last one stays.
+-- name: pulse_tidy
+DELETE q FROM (
+  SELECT p.begun, p.until, p.reach, p.id FROM rowlock_pulse AS p
+  WHERE p.until < utc_timestamp(6) - INTERVAL 25 HOUR LIMIT 1000 FOR UPDATE SKIP LOCKED) AS old
+STRAIGHT_JOIN rowlock_pulse AS q ON q.begun = old.begun AND q.until = old.until AND q.reach = old.reach AND q.id = old.id
+WHERE (q.begun, q.until) < (
+  SELECT l.begun, l.until FROM (SELECT p.begun, p.until FROM rowlock_pulse AS p ORDER BY p.begun DESC, p.until DESC LIMIT 1
+    /*!80000 FOR SHARE *//*M! LOCK IN SHARE MODE */ SKIP LOCKED) AS l)
+
+-- Of a row that a waiter watches (takeover::observed, and where the clock went back): in which incarnation it has the term $2 and the
+-- renewals $3. One statement, one snapshot: both are of that incarnation. A watch counts within one, for a term and its renewals can
+-- come back as they were.
+-- name: pulse_watch
+SELECT <<incarnation l.token>> FROM rowlock_locks AS l WHERE l.name = $1 AND l.term = $2 AND l.renewals = $3
+
+-- Of the doctor: one for each right on this table that locking needs.
+-- name: doctor_may_select_pulse
+SELECT 1 FROM rowlock_pulse WHERE FALSE
+
+-- name: doctor_may_insert_pulse
+INSERT INTO rowlock_pulse (begun, until, reach, id, safe_from, base, made_by, made_in)
+SELECT utc_timestamp(6), utc_timestamp(6), 0, 0, utc_timestamp(6), 0, 0, 0 FROM (SELECT 1) AS one WHERE FALSE
+
+-- name: doctor_may_delete_pulse
+DELETE FROM rowlock_pulse WHERE FALSE
