@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 struct right {
   std::string_view verb;
   std::string_view table;
+  std::string_view of = "doctor";
 };
 
 constexpr std::array<right, 12> rights{{{"select", "meta"},
@@ -89,9 +90,9 @@ std::optional<opinion> grants(examination& x) {
   std::string said;
   std::vector<right> all(rights.begin(), rights.end());
   for (auto const table : x.statements().sql().pulse_tables)
-    for (auto const verb : verbs_on_pulses) all.push_back({verb, table});
+    for (auto const verb : verbs_on_pulses) all.push_back({verb, table, "pulse"});
   for (auto const& one : all) try {
-      x.ask(fmt::format("doctor_may_{}_{}", one.verb, one.table));
+      x.ask(fmt::format("{}_may_{}_{}", one.of, one.verb, one.table));
     } catch (error const& e) {
       if (e.reason() == errc::read_only)
         return opinion{verdict::unknown,

@@ -113,7 +113,7 @@ granting: BEGIN
           coalesce((SELECT m.token_floor FROM rowlock_meta AS m WHERE m.token_floor < absurd), 0)) INTO highest;
         SELECT greatest(present, coalesce(max(q.begun) + INTERVAL 1 MICROSECOND, present)) INTO since FROM rowlock_pulse AS q;
         INSERT INTO rowlock_pulse (begun, until, reach, id, safe_from, base, made_by, made_in)
-        VALUES (since, over_at, longest, fresh, present + INTERVAL 1000 * longest + 1000000 MICROSECOND, highest, here, started);
+        VALUES (since, present + INTERVAL 1 HOUR, longest, fresh, present + INTERVAL 1000 * longest + 1000000 MICROSECOND, highest, here, started);
         LEAVE granting;
       END IF;
       SET waits = NULL;

@@ -117,7 +117,7 @@ WHERE q.reach < least($1, 300000) OR q.until <= utc_timestamp(6) + INTERVAL 30 M
 
 -- Then this incarnation grants them: what pulse_reach has written does.
 -- name: pulse_raise
-DO 0
+DO $1
 
 -- Pulses that grant no longer, nor make a quarantine longer. The last one stays.
 -- name: pulse_tidy
@@ -136,12 +136,12 @@ WHERE (q.begun, q.until) < (
 SELECT <<incarnation l.token>> FROM rowlock_locks AS l WHERE l.name = $1 AND l.term = $2 AND l.renewals = $3
 
 -- Of the doctor: one for each right on this table that locking needs.
--- name: doctor_may_select_pulse
+-- name: pulse_may_select_pulse
 SELECT 1 FROM rowlock_pulse WHERE FALSE
 
--- name: doctor_may_insert_pulse
+-- name: pulse_may_insert_pulse
 INSERT INTO rowlock_pulse (begun, until, reach, id, safe_from, base, made_by, made_in)
 SELECT utc_timestamp(6), utc_timestamp(6), 0, 0, utc_timestamp(6), 0, 0, 0 FROM (SELECT 1) AS one WHERE FALSE
 
--- name: doctor_may_delete_pulse
+-- name: pulse_may_delete_pulse
 DELETE FROM rowlock_pulse WHERE FALSE

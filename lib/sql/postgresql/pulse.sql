@@ -112,21 +112,21 @@ WHERE l.name = $1 AND l.term = $2 AND l.renewals = $3::bigint
   AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
 
 -- Of the doctor: one for each right on these tables that locking needs.
--- name: doctor_may_select_reach
+-- name: pulse_may_select_reach
 SELECT 1 FROM rowlock_reach WHERE false
 
--- name: doctor_may_insert_reach
+-- name: pulse_may_insert_reach
 INSERT INTO rowlock_reach (ttl, until, base) SELECT 1, clock_timestamp(), 0 WHERE false
 
--- name: doctor_may_select_pulse
+-- name: pulse_may_select_pulse
 SELECT 1 FROM rowlock_pulse WHERE false
 
--- name: doctor_may_insert_pulse
+-- name: pulse_may_insert_pulse
 INSERT INTO rowlock_pulse (safe_from, reach, until, begun, base)
 SELECT clock_timestamp(), 0, clock_timestamp(), clock_timestamp(), 0 WHERE false
 
--- name: doctor_may_delete_reach
+-- name: pulse_may_delete_reach
 DELETE FROM rowlock_reach WHERE false
 
--- name: doctor_may_delete_pulse
+-- name: pulse_may_delete_pulse
 DELETE FROM rowlock_pulse WHERE false
