@@ -49,6 +49,7 @@
 
 #include "base/fork_epoch.hpp"
 #include "sessions/events.hpp"
+#include "strategy/quarantine.hpp"
 #include "waiting/local_queue.hpp"
 #include "waiting/wait_queues.hpp"
 
@@ -67,11 +68,13 @@ struct extras {
 /// @return null if none of them is set
 std::shared_ptr<extras const> extras_of(mutex_options const&);
 
-/// Whether such a lock can count without its process. Such are a fixed term, an explicit owner's, one that is
-/// kept for a while, and one whose end other processes learn, perhaps on another host.
-inline bool can_outlive_process(bool renew, std::chrono::milliseconds at_least, owner_id const& owner,
-                                bool tells_trust) noexcept {
-  return !renew || at_least.count() > 0 || owner.is_explicit() || tells_trust;
+/// Whether such a lock must not be forgotten by a crash. Such are those that can count without their process:
+/// a fixed term, an explicit owner's, one that is kept for a while, and one whose end other processes learn,
+/// perhaps on another host. And those that last longer than a quarantine.
+inline bool needs_flush(bool renew, std::chrono::milliseconds at_least, owner_id const& owner,
+                        bool tells_trust, std::chrono::milliseconds ttl) noexcept {
+  return !renew || at_least.count() > 0 || owner.is_explicit() || tells_trust ||
+         ttl > strategies::longest_quarantine;
 }
 
 struct grant_facts {
@@ -97,8 +100,8 @@ struct grant_facts {
   std::int32_t limit = 0;                             ///< of a permit, from its taker. 0: the stored limit
   std::shared_ptr<extras const> more{};
 
-  bool can_outlive_process() const noexcept {
-    return holding::can_outlive_process(renew, at_least, owner, more && more->on_trust);
+  bool needs_flush() const noexcept {
+    return holding::needs_flush(renew, at_least, owner, more && more->on_trust, ttl);
   }
   std::string_view note() const noexcept { return more ? std::string_view(more->note) : std::string_view(); }
   std::string_view label() const noexcept {

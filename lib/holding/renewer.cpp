@@ -254,7 +254,7 @@ renewer::batch renewer::renew_on(backend::connection& session, batch const& hold
   bool durable = false;
   for (auto const& h : holds) {
     wanted.push_back(which(*h));
-    durable = durable || h->facts().can_outlive_process();
+    durable = durable || h->facts().needs_flush();
   }
   auto const sent_at = boot_clock::now();
   auto const renewed = tables_.of(holds.front()->facts().strategy).renew(session, wanted, deadline, durable);

@@ -56,7 +56,7 @@ strategies::take_request attempts::request() const {
           tokens_,
           permit_,
           vote_.value_or(strategies::wanted_vote{}),
-          holding::can_outlive_process(o.renew, o.at_least, owner_, bool(o.on_trust))};
+          holding::needs_flush(o.renew, o.at_least, owner_, bool(o.on_trust), o.ttl)};
 }
 
 bool attempts::wait_in_server(std::optional<boot_time_point> until) {

@@ -100,7 +100,7 @@ exchanging::facts exchanging::take() {
     asked.hard_limit -= std::chrono::ceil<std::chrono::milliseconds>(boot_clock::now() - f.sent_at);
   strategies::take_request what{f.name,           {},         f.owner,   f.ttl,
                                 asked.hard_limit, f.takeover, f.fencing, std::string(f.note())};
-  what.durable = f.can_outlive_process();
+  what.durable = f.needs_flush();
   what.permit = {.units = wanted.units,
                  .limit = wanted.limit,
                  .replaces = f.term,

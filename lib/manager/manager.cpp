@@ -254,7 +254,8 @@ bool manager::can_release(release_result& what) const noexcept {
 void manager::flush() {
   auto const deadline = engine_->reply_deadline();
   auto loan = engine_->pool.borrow(deadline);
-  loan->execute(engine_->database.statements().at("file_flush"), {}, deadline);
+  if (loan->facts().flushes_less)
+    loan->execute(engine_->database.statements().at("flush_committed"), {}, deadline);
 }
 
 std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> const& h) {
@@ -268,7 +269,7 @@ std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> cons
     throw error(errc::invalid_argument,
                 fmt::format("'{}': other handles share this lock, and would be left without it", f.name));
   if (h->held() && !h->valid()) engine_->expiries.report_lost(h, h->why_expired());
-  if (engine_->database.sql().flushes_less && h->held() && !f.can_outlive_process()) flush();
+  if (engine_->database.sql().flushes_less && h->held() && !f.needs_flush()) flush();
   bool const ours = h->begin_release();
   engine_->renewals.forget(*h);
   engine_->expiries.forget(*h);

@@ -152,7 +152,7 @@ std::optional<std::int64_t> permits::count(backend::connection& c, take_request 
   std::vector<value> const counted{r.name, r.term.value, r.permit.intent};
   std::vector<value> const replaced{r.name, r.term.value, r.permit.replaces.value};
   std::vector<value> const mine{r.name, r.term.value};
-  std::vector<backend::step> steps{{book_.at("permit_anchor"), name},
+  std::vector<backend::step> steps{{book_.at("permit_anchor", r.durable), name},
                                    {book_.at("permit_take"), wanted},
                                    {book_.at("permit_count"), counted}};
   if (!r.permit.replaces.empty()) steps.push_back({book_.at("permit_replaced"), replaced});

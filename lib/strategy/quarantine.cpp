@@ -15,8 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The longest quarantine, and a second.
-constexpr auto longest = 5min + 1s;
+constexpr auto longest = longest_quarantine + 1s;
 
 }  // namespace
 

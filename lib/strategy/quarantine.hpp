@@ -14,6 +14,9 @@
 
 namespace rowlock::strategies {
 
+/// A longer lease does not make it longer.
+inline constexpr std::chrono::milliseconds longest_quarantine = std::chrono::minutes(5);
+
 struct quarantine {
   /// Until the database grants leases of the ttl that was asked for. 0: it grants them now.
   std::chrono::milliseconds left{0};

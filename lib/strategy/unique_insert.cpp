@@ -64,7 +64,7 @@ std::optional<granted> unique_insert::insert_at_once(backend::connection& c, tak
                                                      boot_time_point deadline) const {
   auto const parameters = granting_parameters(r, rowlock::strategy::unique_insert);
   std::vector<value> const mine{r.name, r.term.value};
-  std::vector<backend::step> steps{{book_.at("unique_take"), parameters}};
+  std::vector<backend::step> steps{{book_.at("unique_take", r.durable), parameters}};
   if (r.fencing) {
     steps.push_back({book_.at("at_once_entry"), mine});
     steps.push_back({book_.at("at_once_draw"), mine});

@@ -182,6 +182,12 @@ TEST_CASE_TEMPLATE(
     CHECK(e.reason() == errc::read_only);
     CHECK(std::string_view(e.what()).find("primary") != std::string_view::npos);
   }
+  // Also to an account that may write all the same: its renewals would not reach the primary.
+  lock_manager admin(reader.source);
+  CHECK(thrown_by([&] { (void)admin.make_mutex("x").try_acquire(); }).reason() == errc::read_only);
+  reader.c->script("SET GLOBAL read_only = 0", in(20'000));
+  CHECK(admin.make_mutex("x").try_acquire());
+  reader.c->script("SET GLOBAL read_only = 1", in(20'000));
   // Both hosts answer; the second takes writes.
   auto const here = mysql_server_url(On::kind);
   auto const writer = here.substr(here.find('@') + 1, here.rfind('/') - here.find('@') - 1);

@@ -74,16 +74,22 @@ struct pooled_database {
 
 }  // namespace
 
-TEST_CASE("C19: a connection string says how a pooler between lends out sessions <postgresql>") {
+TEST_CASE(
+    "C19: a connection string says how a pooler between lends out sessions, and what is flushed "
+    "<postgresql>") {
   for (std::string const good :
        {"host=127.0.0.1 pooler=session dbname=d", "pooler=transaction", "port=1 pooler=session",
         "application_name='a pooler=none b' host=127.0.0.1", "postgresql://127.0.0.1/d?pooler=session",
         "postgresql://127.0.0.1/d?pooler=session&connect_timeout=2",
-        "postgresql://127.0.0.1/d?connect_timeout=2&pooler=transaction"}) {
+        "postgresql://127.0.0.1/d?connect_timeout=2&pooler=transaction",
+        "host=127.0.0.1 flush=off pooler=session", "postgresql://127.0.0.1/d?flush=on&connect_timeout=2",
+        "postgresql://127.0.0.1/d?pooler=session&flush=off",
+        "postgresql://127.0.0.1/d?flush=off&pooler=session"}) {
     CAPTURE(good);
     CHECK_NOTHROW((void)postgresql::source(good));
   }
-  for (std::string const bad : {"pooler=none", "host=a pooler=", "postgresql://127.0.0.1/d?pooler="}) {
+  for (std::string const bad : {"pooler=none", "host=a pooler=", "postgresql://127.0.0.1/d?pooler=",
+                                "host=a flush=no", "postgresql://a/d?flush=&pooler=session"}) {
     CAPTURE(bad);
     CHECK(thrown_by([&] { (void)postgresql::source(bad); }).reason() == errc::invalid_argument);
   }

@@ -10,6 +10,7 @@
 
 #include "contract/conditions.hpp"
 #include "contract/open_transaction.hpp"
+#include "contract/pulses.hpp"
 #include "contract/reaping.hpp"
 #include "strategy/quarantine.hpp"
 
@@ -20,27 +21,12 @@ namespace {
 
 #define PULSE_CASE(text) PAIRS_CASE(text, direct_leases_on_servers)
 
-bool on_postgresql(fixture const& f) { return dialect_of(f) == dialect::postgresql; }
-
-std::string now(fixture const& f) { return on_postgresql(f) ? "clock_timestamp()" : "utc_timestamp(6)"; }
 std::string interval(fixture const& f, int seconds) {
   return on_postgresql(f) ? fmt::format("interval '{} seconds'", seconds)
                           : fmt::format("INTERVAL {} SECOND", seconds);
 }
 std::string in(fixture const& f, int seconds) { return now(f) + " + " + interval(f, seconds); }
 
-/// Changes pulses without making them another transaction's.
-void set_pulses(fixture& f, std::string const& what) {
-  f.sql("UPDATE rowlock_pulse SET " + what +
-        (on_postgresql(f) ? ", made_by = pg_current_xact_id()::xid" : ""));
-}
-
-/// As a crash leaves it, or a promotion.
-void forget_pulses(fixture& f) {
-  f.sql(on_postgresql(f) ? "DELETE FROM rowlock_pulse" : "UPDATE rowlock_pulse SET made_by = made_by + 1");
-}
-/// The time passes until grants are safe.
-void wait_it_out(fixture& f) { set_pulses(f, "safe_from = " + now(f)); }
 /// As migrated: so the first lease has to raise the reach.
 void grant_nothing(fixture& f) { set_pulses(f, "reach = 0, until = " + now(f)); }
 /// All that was granted so far was granted earlier.

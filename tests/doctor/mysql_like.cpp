@@ -78,10 +78,10 @@ MYSQL_CASE("grants, schema, writable: one by one") {
 
   s.sql("SET GLOBAL read_only = 1");
   auto const reader = s.examine();
-  expect(reader, "writable", verdict::error, "read-only", "Connect to the primary");
+  expect(reader, "writable", verdict::error, "READ ONLY", "Connect to the primary");
   expect(reader, "grants", verdict::unknown, "needs a server that takes writes");
   auto const admin = examined(s.as_admin());
-  expect(admin, "writable", verdict::warning, "read_only = ON", "Connect to the primary");
+  expect(admin, "writable", verdict::error, "READ ONLY", "Connect to the primary");
   s.sql("SET GLOBAL read_only = 0");
 
   s.sql("UPDATE rowlock_meta SET schema_version = 1");

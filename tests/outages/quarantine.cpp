@@ -1,10 +1,15 @@
-// MySQL and MariaDB: which restarts pause, and a real failover. lib/doc/quarantine.md
+// Which restarts of MySQL and MariaDB pause, a real failover, and what a crash of PostgreSQL forgets where
+// the program flushes less. lib/doc/quarantine.md
 
 #include <doctest/doctest.h>
 
+#include <functional>
+#include <memory>
 #include <regex>
+#include <rowlock/postgresql.hpp>
 #include <rowlock/rowlock.hpp>
 #include <string>
+#include <vector>
 
 #include "backend/backend.hpp"
 #include "support/database_server.hpp"
@@ -133,4 +138,94 @@ TEST_CASE(
                in_half_a_minute());
   CHECK(take_from(a) == acquire_status::quarantined);
   CHECK(take_from(a, "x", 60s) == acquire_status::acquired);
+}
+
+namespace {
+
+/// A lock that is the last commit before a crash.
+struct last_lock {
+  char const* what;
+  bool is_flushed;
+  std::function<std::shared_ptr<void>(lock_manager&)> take;
+};
+
+template <class Lock>
+std::shared_ptr<void> kept(Lock lock) {
+  return std::make_shared<Lock>(std::move(lock));
+}
+
+std::function<std::shared_ptr<void>(lock_manager&)> mutex_with(mutex_options const& o) {
+  return [o](lock_manager& m) { return kept(m.make_mutex("last", o).try_acquire()); };
+}
+
+std::vector<last_lock> last_locks() {
+  mutex_options by_insert{.ttl = 30s};
+  by_insert.strategy = strategy::unique_insert;
+  auto fixed_by_insert = by_insert;
+  fixed_by_insert.renew = false;
+  auto const permit = [](bool fixed) {
+    return [fixed](lock_manager& m) {
+      return kept(m.make_semaphore("last", 3, {.ttl = 30s, .renew = !fixed}).try_acquire());
+    };
+  };
+  return {{"a lease", false, mutex_with({.ttl = 30s})},
+          {"a lease of six minutes", true, mutex_with({.ttl = 6min})},
+          {"a fixed lease", true, mutex_with({.ttl = 30s, .renew = false})},
+          {"one that is kept for a while", true, mutex_with({.ttl = 30s, .at_least = 10s})},
+          {"one by insert", false, mutex_with(by_insert)},
+          {"a fixed one by insert", true, mutex_with(fixed_by_insert)},
+          {"a permit", false, permit(false)},
+          {"a fixed permit", true, permit(true)},
+          {"one of several", false,
+           [](lock_manager& m) {
+             return kept(m.try_acquire_all(std::vector<std::string>{"last", "other"}));
+           }},
+          {"a detached one", true, [](lock_manager& m) {
+             auto got = m.make_mutex("last", {.ttl = 30s}).try_acquire();
+             REQUIRE(got);
+             return kept(got->detach());
+           }}};
+}
+
+/// Whether the last lock before a crash is there after it.
+bool is_there_after_crash(database_server& s, last_lock const& one) {
+  // Otherwise each round would wait for the one before.
+  session_to(s)->script(
+      "INSERT INTO public.rowlock_pulse (safe_from, reach, until, begun, base) "
+      "VALUES (clock_timestamp(), 300000, 'infinity', clock_timestamp(), 0)",
+      in_half_a_minute());
+  lock_manager m(postgresql::source(s.address() + " flush=off"), {.reply_timeout = 1s});
+  (void)m.make_mutex("before").try_acquire();  // what the first take writes is flushed
+  auto const lock = one.take(m);
+  s.kill();
+  s.restart();
+  return number_from(
+             s,
+             "SELECT (SELECT count(*) FROM public.rowlock_locks WHERE name = 'last' AND term IS NOT NULL) + "
+             "(SELECT count(*) FROM public.rowlock_permits)") > 0;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "quarantine: with flush=off a crash forgets what ends with its process, and nothing else <postgresql>") {
+  database_server s(
+      server_kind::postgresql,
+      {.durable = true,
+       .settings = {"wal_writer_delay = 10s", "wal_writer_flush_after = 1GB", "autovacuum = off"}});
+  auto const source = source_from_url(s.address());
+  migrator(source).up();
+  for (auto const& one : last_locks()) {
+    CAPTURE(one.what);
+    // The server can have flushed it just before the crash.
+    bool there = true;
+    for (int tries = 0; there && tries < (one.is_flushed ? 1 : 5); ++tries) {
+      there = is_there_after_crash(s, one);
+      session_to(s)->script("DELETE FROM public.rowlock_locks; DELETE FROM public.rowlock_permits",
+                            in_half_a_minute());
+    }
+    CHECK(there == one.is_flushed);
+  }
+  is_there_after_crash(s, last_locks().front());
+  CHECK(take_from(s) == acquire_status::quarantined);
 }

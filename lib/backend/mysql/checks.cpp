@@ -56,14 +56,6 @@ std::int64_t count_replicas(examiner& x) {
 std::optional<opinion> writable(examiner& x) {
   constexpr auto primary = "Connect to the primary: the URL may name several hosts.";
   if (auto refused = refused_writes(x)) return opinion{refused->result, refused->why, primary};
-  auto const& all = x.known("doctor_settings");
-  if (auto const on = list_on(all, {"read_only", "super_read_only", "innodb_read_only"}); !on.empty())
-    return opinion{
-        verdict::warning,
-        fmt::format("{}: this server is no primary, although this account may write all the same: locks "
-                    "that are taken on two servers don't exclude each other",
-                    on),
-        primary};
   return opinion{verdict::ok, "this server takes writes"};
 }
 

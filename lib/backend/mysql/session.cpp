@@ -171,6 +171,8 @@ void session::set_up(boot_time_point deadline) {
       native_->run_all("SET SESSION wsrep_sync_wait = 3");
       if (!why_cut_off().empty()) read_only_ = true;
     }
+    // Also of an account that may write all the same: what a replica renews, the primary does not know. [T15]
+    if (read_only_) native_->run_all("SET SESSION TRANSACTION READ ONLY");
   } catch (refusal const& e) {
     if (e.native() == 1064)  // ER_PARSE_ERROR
       throw error(errc::invalid_argument,
@@ -190,7 +192,10 @@ void session::read_facts(row_list const& variables, row_list const& database) {
         fmt::format("{}: {} {} is too old: MySQL 8.0 and MariaDB 10.6 are the oldest that rowlock works on",
                     where_, mariadb_ ? "MariaDB" : "MySQL", facts["version"]));
   auto const on = [&](char const* name) { return facts[name] == "ON" || facts[name] == "1"; };
-  read_only_ = on("read_only") || on("super_read_only") || on("innodb_read_only");
+  // From MariaDB 12 on it is a word.
+  auto const& of_server = facts["read_only"];
+  read_only_ = (!of_server.empty() && of_server != "OFF" && of_server != "0") || on("super_read_only") ||
+               on("innodb_read_only");
   galera_ = on("wsrep_on");
   // Only a server with the plugin has it.
   several_primaries_ = facts["group_replication_single_primary_mode"] == "OFF";

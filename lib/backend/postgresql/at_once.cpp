@@ -52,8 +52,12 @@ bool session::send_transaction(std::span<step const> steps, std::span<text_param
                                std::span<std::string const> names) {
   auto* c = channel_.native();
   if (PQenterPipelineMode(c) != 1) return false;
-  bool good = names.empty() ? send_text(c, begin_text) && send_text(c, local_settings_.c_str())
-                            : send_prepared(c, names.front(), nullptr);
+  bool good =
+      names.empty()
+          ? send_text(c, begin_text) &&
+                send_text(c,
+                          (is_flushed(steps.front().what.sql) ? local_settings_ : local_unflushed_).c_str())
+          : send_prepared(c, names.front(), nullptr);
   for (std::size_t i = 0; good && i < steps.size(); ++i)
     good = names.empty() ? PQsendQueryParams(c, steps[i].what.sql.c_str(), texts[i].count(), nullptr,
                                              texts[i].data(), nullptr, nullptr, 0) == 1
@@ -111,6 +115,7 @@ native_result session::run_pooled(statement const& s, std::span<value const> par
 
 std::vector<result> session::execute_at_once(std::span<step const> steps, boot_time_point deadline) {
   begin(steps.front().what.name, deadline);
+  set_flushed(is_flushed(steps.front().what.sql), deadline);
   auto const run = [&] {
     std::vector<result> out;
     for (auto const& one : run_transaction(steps, deadline)) out.push_back(decode(one.get()));

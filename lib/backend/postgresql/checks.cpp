@@ -112,8 +112,9 @@ std::optional<opinion> durability(examiner& x) {
         "fsync = off: after a power cut locks and fencing tokens that were granted may be gone, or the "
         "whole database",
         "fsync = on in postgresql.conf"};
+  bool const less = x.session().facts().flushes_less;
   if (auto const& commit = x.known("doctor_session")["synchronous_commit"];
-      commit != "on" && commit != "remote_apply")
+      !less && commit != "on" && commit != "remote_apply")
     return opinion{
         verdict::error,
         fmt::format("synchronous_commit = {}, although rowlock has set on: a session's settings get lost",
@@ -136,6 +137,11 @@ std::optional<opinion> durability(examiner& x) {
         verdict::warning,
         "full_page_writes = off: a power cut may leave half a page, unless the file system never does",
         "full_page_writes = on in postgresql.conf"};
+  if (less)
+    return opinion{
+        verdict::ok,
+        "what ends with its process is not flushed, as flush=off says: after a crash none is granted "
+        "until forgotten locks are over"};
   if (auto const& usual = all["synchronous_commit"]; usual != "on" && usual != "remote_apply")
     return opinion{verdict::ok,
                    fmt::format("each commit is flushed, as rowlock sets it (synchronous_commit = {} by "

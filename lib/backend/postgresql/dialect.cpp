@@ -50,6 +50,7 @@ dialect const& postgresql_dialect() {
                                        .made_by_another = made_by_another,
                                        .way_out = way_out,
                                        .finish_routine = finish_routine},
+                         .flushes_less = true,
                          .pulse_tables = pulse_tables,
                          .has_queues = true,
                          .leaves_queue_at_once = true};

@@ -46,8 +46,8 @@ std::string with_settings(std::string_view sql, std::string_view settings) {
 
 }  // namespace
 
-session::session(native_connection c, std::string where, boot_time_point deadline, pooling how)
-    : channel_(std::move(c)), where_(std::move(where)), pooling_(how) {
+session::session(native_connection c, std::string where, boot_time_point deadline, own_words words)
+    : channel_(std::move(c)), where_(std::move(where)), pooling_(words.how), flushes_all_(words.flushes_all) {
   set_up(deadline);
 }
 
@@ -67,6 +67,7 @@ session_facts session::facts() const {
   auto* const c = channel_.native();
   out.server_process = PQbackendPID(c);
   out.pooled = pooling_ == pooling::transaction;
+  out.flushes_less = !flushes_all_;
   char const* const protocol = PQsslInUse(c) != 0 ? PQsslAttribute(c, "protocol") : "";
   out.encryption = protocol == nullptr ? "TLS" : protocol;
   out.gives_password = gives_password(c);
@@ -93,6 +94,27 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   if (PQtransactionStatus(channel_.native()) == PQTRANS_ACTIVE)
     give_up(stake::nothing, what, "an earlier reply was not read to its end");
   if (boot_clock::now() >= deadline) give_up(stake::nothing, what, "no time was left to send it");
+}
+
+bool session::is_flushed(std::string_view sql) const noexcept {
+  return flushes_all_ || !sql.starts_with(volatile_mark);
+}
+
+void session::set_flushed(bool wanted, boot_time_point deadline) {
+  static auto const& what = base::never_destroyed<std::string>("flush");
+  bool const settable =
+      pooling_ != pooling::transaction && PQtransactionStatus(channel_.native()) == PQTRANS_IDLE;
+  if (wanted == flushes_now_ || !settable) return;
+  // Its columns are evaluated from left to right.
+  auto const text = fmt::format(
+      "SELECT pg_catalog.current_setting('synchronous_commit'), "
+      "pg_catalog.set_config('synchronous_commit', '{}', false)",
+      wanted ? flushed_level_ : "off");
+  auto const results =
+      finish(PQsendQuery(channel_.native(), text.c_str()) == 1, what, stake::nothing, deadline);
+  if (results.empty() || PQntuples(results.back().get()) != 1) give_up(stake::nothing, what, no_answer_text);
+  if (!wanted) flushed_level_ = PQgetvalue(results.back().get(), 0, 0);
+  flushes_now_ = wanted;
 }
 
 void session::refuse(PGresult const* r, std::string const& what, stake at_stake) {
@@ -126,13 +148,17 @@ std::vector<native_result> session::finish(bool sent, std::string const& what, s
 
 session::prepared const& session::prepare(statement const& s, boot_time_point deadline) {
   auto& known = prepared_[s.name];
-  if (!known.server_name.empty() && known.sql == s.sql) return known;
+  // Flushed or not, it is the same to the server.
+  std::string_view sql = s.sql;
+  if (sql.starts_with(volatile_mark)) sql.remove_prefix(volatile_mark.size());
+  if (!known.server_name.empty() && known.sql == sql) return known;
   known = {};
   // A new name each time: the server's state for an old name is unknown.
   auto const name = fmt::format("{}_{}", s.name, ++prepared_count_);
-  bool const sent = PQsendPrepare(channel_.native(), name.c_str(), s.sql.c_str(), 0, nullptr) == 1;
+  std::string text(sql);
+  bool const sent = PQsendPrepare(channel_.native(), name.c_str(), text.c_str(), 0, nullptr) == 1;
   finish(sent, s.name, stake::nothing, deadline);
-  known = {s.sql, name};
+  known = {std::move(text), name};
   return known;
 }
 
@@ -149,6 +175,8 @@ native_result session::run_prepared(statement const& s, std::span<value const> p
 
 result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
   begin(s.name, deadline);
+  // A SELECT of ours commits nothing that has to stay.
+  if (!s.sql.starts_with("SELECT")) set_flushed(is_flushed(s.sql), deadline);
   if (pooling_ == pooling::transaction) return decode(run_pooled(s, parameters, deadline).get());
   bool const in_transaction = PQtransactionStatus(channel_.native()) != PQTRANS_IDLE;
   try {
@@ -165,6 +193,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
 void session::script(std::string_view sql, boot_time_point deadline) {
   static auto const& what = base::never_destroyed<std::string>("script");
   begin(what, deadline);
+  set_flushed(is_flushed(sql), deadline);
   bool const bare =
       pooling_ == pooling::transaction && PQtransactionStatus(channel_.native()) == PQTRANS_IDLE;
   std::string const text = bare ? with_settings(sql, local_settings_) : std::string(sql);

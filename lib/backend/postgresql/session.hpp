@@ -11,7 +11,7 @@
 #include "backend/backend.hpp"
 #include "backend/fresh_look.hpp"
 #include "backend/postgresql/native.hpp"
-#include "backend/postgresql/pooler.hpp"
+#include "backend/postgresql/own_words.hpp"
 
 namespace rowlock::backend::postgresql {
 
@@ -25,7 +25,7 @@ inline constexpr char const* no_answer_text = "what answers there does not speak
 class session final : public connection {
  public:
   /// Takes over a connection and sets it up. `where` is for messages.
-  session(native_connection, std::string where, boot_time_point deadline, pooling = pooling::detect);
+  session(native_connection, std::string where, boot_time_point deadline, own_words = {});
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   std::vector<result> execute_at_once(std::span<step const>, boot_time_point deadline) override;
@@ -62,6 +62,10 @@ class session final : public connection {
   void meet(PGresult const* who);
   std::vector<std::string> usual_path(boot_time_point deadline);
   void begin(std::string const& what, boot_time_point deadline);
+  /// Whether the commit of what begins with `sql` is flushed.
+  bool is_flushed(std::string_view sql) const noexcept;
+  /// Before a transaction. Another round trip if it is not as before.
+  void set_flushed(bool wanted, boot_time_point deadline);
   prepared const& prepare(statement const&, boot_time_point deadline);
   /// The server's names for BEGIN and the wait's limit, and the statement.
   struct prepared_wait {
@@ -90,8 +94,12 @@ class session final : public connection {
   fresh_look look_;
   std::string where_;
   pooling pooling_;
+  bool flushes_all_;
+  bool flushes_now_ = true;
+  std::string flushed_level_;  ///< of synchronous_commit
   std::string identity_;
   std::string local_settings_;     ///< behind a pooler: for each transaction
+  std::string local_unflushed_;    ///< the same, of one that need not be flushed
   std::vector<std::string> path_;  ///< the schemas of the user's own search path
   std::unordered_map<std::string, prepared> prepared_;
   unsigned prepared_count_ = 0;

@@ -66,8 +66,9 @@ void session::meet(PGresult const* who) {
   if (PQntuples(who) != 1 || PQnfields(who) != 4 || !is_number(PQgetvalue(who, 0, 0)) ||
       !is_number(PQgetvalue(who, 0, 1)))
     give_up(stake::nothing, set_up_name, no_answer_text);
-  local_settings_ =
-      local_settings_text(PQserverVersion(channel_.native()), {PQgetvalue(who, 0, 0), PQgetvalue(who, 0, 1)});
+  whereabouts const here{PQgetvalue(who, 0, 0), PQgetvalue(who, 0, 1)};
+  local_settings_ = local_settings_text(PQserverVersion(channel_.native()), here, true);
+  local_unflushed_ = local_settings_text(PQserverVersion(channel_.native()), here, false);
   identity_ = fmt::format("postgresql:{}:{}", PQgetvalue(who, 0, 0), PQgetvalue(who, 0, 1));
   if (pooling_ == pooling::detect)
     pooling_ = std::to_string(PQbackendPID(channel_.native())) == PQgetvalue(who, 0, 2)

@@ -101,13 +101,15 @@ std::string set_up_text(int server_version, bool check_client, pooling how, int 
 
 // An invalid lock_timeout makes the SELECT fail on another server. set_config() is volatile, so nothing is
 // evaluated before the comparison.
-std::string local_settings_text(int server_version, whereabouts const& place) {
+std::string local_settings_text(int server_version, whereabouts const& place, bool flushed) {
   auto all = needed_settings(server_version);
-  for (auto& [name, value] : all)
+  for (auto& [name, value] : all) {
+    if (name == "synchronous_commit" && !flushed) value = "'off'";
     if (name == "lock_timeout")
       value = fmt::format(
           "CASE WHEN {} OPERATOR(pg_catalog.=) '{}' AND {} OPERATOR(pg_catalog.=) '{}' THEN {} ELSE '{}' END",
           started_text, place.started, database_text, place.database, value, moved);
+  }
   return set_text(all, true);
 }
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "backend/postgresql/pooler.hpp"
+#include "backend/postgresql/own_words.hpp"
 
 namespace rowlock::backend::postgresql {
 
@@ -22,7 +22,7 @@ struct whereabouts {
 
 /// Sets what statements rely on, until the transaction ends. Fails with `moved` in the message if another
 /// server or database answers: a pooler can change it under an open connection. [C8]
-std::string local_settings_text(int server_version, whereabouts const&);
+std::string local_settings_text(int server_version, whereabouts const&, bool flushed);
 inline constexpr char const* moved = "rowlock: not the server and database of the log-in";
 
 }  // namespace rowlock::backend::postgresql

@@ -16,14 +16,14 @@ class conninfo_source final : public source {
  public:
   explicit conninfo_source(std::string conninfo)
       : conninfo_(std::move(conninfo)),
-        pooling_(take_pooler(conninfo_)),
+        words_(take_own_words(conninfo_)),
         description_(describe_conninfo(conninfo_)) {
     initialize_driver();
   }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
     return std::make_unique<session>(postgresql::connect(conninfo_, description_, deadline), description_,
-                                     deadline, pooling_);
+                                     deadline, words_);
   }
   dialect const& sql() const noexcept override { return postgresql_dialect(); }
   int best_connections() const noexcept override { return 4; }
@@ -31,7 +31,7 @@ class conninfo_source final : public source {
 
  private:
   std::string conninfo_;
-  pooling pooling_;
+  own_words words_;
   std::string description_;
 };
 

@@ -124,6 +124,7 @@ bool session::leave_queue(boot_time_point deadline) {
 left_queue session::execute_and_leave_queue(statement const& s, std::span<value const> parameters,
                                             boot_time_point deadline) {
   begin(s.name, deadline);
+  set_flushed(is_flushed(s.sql), deadline);
   text_parameters const texts(parameters, s.name);
   text_parameters const queue(queue_, said());
   auto const release = prepare(s, deadline).server_name;

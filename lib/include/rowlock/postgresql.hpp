@@ -15,9 +15,12 @@ namespace rowlock::postgresql::inline ROWLOCK_ABI_NAMESPACE {
 class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `conninfo`: a URL (postgresql://...) or libpq keyword string. libpq's environment variables (PGHOST,
-  /// ...), password file and service file work. rowlock removes one more word before: `pooler=session` or
-  /// `pooler=transaction` says how a pooler in between lends out the server's sessions. Without this word, a
-  /// detected pooler is assumed to lend them by the transaction. Does not connect yet.
+  /// ...), password file and service file work. rowlock removes two more words before. Does not connect yet.
+  /// - `pooler=session` or `pooler=transaction` says how a pooler in between lends out the server's sessions.
+  ///   Without this word, a detected pooler is assumed to lend them by the transaction.
+  /// - `flush=off`: takes and renewals of locks that end with their process are not flushed, nor do they wait
+  ///   for a synchronous standby. A crash forgets the last of them. Promised as with `flush=on`, the default:
+  ///   then the database grants nothing until they would be over. Their holders lose them.
   /// @throws error(errc::invalid_argument) if `conninfo` can't be used
   explicit source(std::string conninfo);
 

@@ -12,7 +12,7 @@
 -- waits for this statement's end (a renewal skips the row). Two of these crosswise: at most one of them gets all.
 -- Where the sub-select that counts finds fewer, the UPDATE meets no row; the locks are gone with the statement.
 -- name: all_take
-WITH free AS (
+/* dies with the machine */ WITH free AS (
   SELECT l.name, l.generation, w.term, w.thread
   FROM json_to_recordset($1::json) AS w(name text, term text, thread bigint, old text, renewals bigint, incarnation bigint)
   JOIN rowlock_locks AS l ON l.name = w.name
@@ -57,7 +57,7 @@ RETURNING l.name, l.token
 -- lock_release whether others wait at each one's wait queue. What was skipped (a guarded transaction, a taker that looks) has to be
 -- given back by itself. Need not be flushed, as lock_release.
 -- name: all_release
-WITH mine AS (
+/* dies with the machine */ WITH mine AS (
   SELECT l.name, l.generation, l.term
   FROM json_to_recordset($1::json) AS w(name text, term text)
   JOIN rowlock_locks AS l ON l.name = w.name AND l.term = w.term

@@ -12,7 +12,7 @@
 -- $12: how many tokens are drawn at once, 0 for none. Every arm rises by that many, or the lowest of them would not be above
 -- all that were ever drawn (C45): lib/doc/hand_on.md.
 -- name: lock_take
-UPDATE rowlock_locks AS l SET
+/* dies with the machine */ UPDATE rowlock_locks AS l SET
   term = $3,
   token = CASE WHEN $12::bigint = 0 THEN l.token ELSE greatest(
     l.token + $12::bigint,
@@ -53,7 +53,7 @@ RETURNING l.token
 -- comes only where there is no higher one. The reaper, which may be about to delete the row that keeps the name, goes by `takes`, too.
 -- The token is above the floor, which the reaper raised before it deleted the lock's former row.
 -- name: lock_insert_free
-WITH kept AS (
+/* dies with the machine */ WITH kept AS (
   UPDATE rowlock_locks AS l SET acquired_at = clock_timestamp(), takes = l.takes + 1
   WHERE l.name = $1 AND l.generation = 0 AND l.term = 'name' AND l.strategy = $2
     AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = $1 AND o.generation = 0)
@@ -161,7 +161,7 @@ FROM waits AS w LEFT JOIN pg_stat_activity AS a ON a.pid = w.pid
 -- `name = name || ''` is true of each name. The planner counts with one row of 200 for it, and so takes the list for short:
 -- it looks each name up by its key, and reads no dead rows of others. Each statement on a list has it.
 -- name: lock_renew
-WITH due AS (
+/* dies with the machine */ WITH due AS (
   SELECT l.name, /* of a lock */ l.generation, /* end */ l.term
   FROM json_to_recordset($1::json) AS wanted(name text, term text)
   JOIN rowlock_locks AS l ON l.name = wanted.name AND l.term = wanted.term
@@ -213,7 +213,7 @@ RETURNING term
 -- After 128 takes the row only keeps the name from then on (lib/doc/postgresql.md): the next taker puts another row there, of
 -- generation 1. Who waits for the row meanwhile meets the term 'name', which is no other's and does not expire.
 -- name: lock_release
-UPDATE rowlock_locks SET
+/* dies with the machine */ UPDATE rowlock_locks SET
   term = CASE WHEN generation = 0 AND takes >= 128 THEN 'name' END,
   expires_at = CASE WHEN generation = 0 AND takes >= 128 THEN timestamptz '9999-12-31 00:00:00+00' ELSE clock_timestamp() END
 WHERE name = $1 AND term = $2
@@ -288,7 +288,7 @@ WHERE name = $1 AND term = $4 RETURNING name
 -- any number of sessions one gets the row, the others change nothing. It never fails on a duplicate: that would fill the
 -- server's log, and end the transaction. Parameters as in lock_take.
 -- name: unique_take
-INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
+/* dies with the machine */ INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
   acquired_at, expires_at, hard_until, note, longest, longest_term)
 SELECT $1, $2, $3, 0, $4, $5::bigint, $6, $7::bigint, $8::bigint, $9,
   clock_timestamp(),
@@ -398,7 +398,7 @@ SELECT d.token FROM drawn AS d
 INSERT INTO rowlock_tokens (name, token) VALUES ($1, 0) ON CONFLICT DO NOTHING
 
 -- name: transaction_begin
-BEGIN ISOLATION LEVEL READ COMMITTED
+/* dies with the machine */ BEGIN ISOLATION LEVEL READ COMMITTED
 
 -- Strategy row_lock. FOR UPDATE in a transaction that stays open; the session waits in the server until lock_timeout.
 -- After the wait PostgreSQL looks at the row's newest version again: an anchor that the reaper deleted meanwhile is no

@@ -14,3 +14,7 @@ SELECT c.relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.re
 WHERE n.nspname = $1 AND c.relkind NOT IN ('r', 'p') AND c.relname IN ($2::text || 'meta', $2::text || 'migrations',
   $2::text || 'locks', $2::text || 'tokens', $2::text || 'reaper', $2::text || 'permits', $2::text || 'quorum', $2::text || 'admitted',
   $2::text || 'reach', $2::text || 'pulse')
+
+-- A change, so that something is flushed: with it is all that was committed before. No SELECT to the session, which flushes none.
+-- name: flush_committed
+/* flushed */ SELECT pg_logical_emit_message(true, 'rowlock', '')::text

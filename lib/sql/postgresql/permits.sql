@@ -24,7 +24,7 @@
 
 -- No row: the name has none, is used with another strategy, or its anchor has moved on just now.
 -- name: permit_anchor
-SELECT set_config('rowlock.anchor', $3::text, true)
+/* dies with the machine */ SELECT set_config('rowlock.anchor', $3::text, true)
 FROM (
   SELECT 1 FROM rowlock_locks
   WHERE name = $1 AND strategy = $2 AND term IS DISTINCT FROM 'name'
@@ -187,7 +187,7 @@ WHERE p.name = due.name AND p.term = due.term AND p.expires_at <= clock_timestam
 -- As lock_release: need not be flushed, and tells whether others wait at the name's wait queue. (The word in quotes becomes the table's
 -- quoted name.)
 -- name: permit_release
-DELETE FROM rowlock_permits WHERE name = $1 AND term = $2
+/* dies with the machine */ DELETE FROM rowlock_permits WHERE name = $1 AND term = $2
 RETURNING (NOT pg_try_advisory_xact_lock_shared(hashtextextended(name, 'rowlock_locks'::regclass::oid::bigint)))::int,
   set_config('synchronous_commit', 'off', true)
 

@@ -36,5 +36,5 @@ RETURNING token_ceiling
 UPDATE rowlock_meta SET boot_floor = token_ceiling, boot_id = ?1 WHERE id = 1 AND boot_id <> ?1
 
 -- A change, so that something is flushed: with it is all that was committed before.
--- name: file_flush
+-- name: flush_committed
 UPDATE rowlock_meta SET token_ceiling = token_ceiling + 1 WHERE id = 1
