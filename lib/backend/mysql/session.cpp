@@ -23,6 +23,8 @@ using namespace std::chrono_literals;
 // - READ COMMITTED: Connector/C++ itself has just set REPEATABLE READ.
 // - A locked row or table is busy after a second. No other timeout ends a statement or a transaction.
 // - No limit cuts rows or values, and no transaction begins by itself (completion_type).
+// - A statement that looks at a pulse, and then locks rows that have changed since, decides by what it has
+//   locked: it is no conflict (innodb_snapshot_isolation).
 // MariaDB alone reads "/*M!", MySQL alone "/*!80000". The queries come last: max_execution_time would end
 // them, too.
 constexpr std::string_view set_up_text =
@@ -34,7 +36,8 @@ constexpr std::string_view set_up_text =
     " /*!80000 , max_execution_time = 0 */"
     " /*M!100309 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = "
     "0,"
-    " idle_write_transaction_timeout = 0 */;"
+    " idle_write_transaction_timeout = 0 */"
+    " /*M!110600 , innodb_snapshot_isolation = 0 */;"
     "SHOW VARIABLES WHERE Variable_name IN ('version', 'server_uuid', 'server_uid', 'server_id', 'hostname',"
     " 'port', 'datadir', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', "
     "'group_replication_single_primary_mode');"
