@@ -175,6 +175,7 @@ class pair_mysql final : public with_session {
     back_->script(maria_ ? "STOP SLAVE; SET GLOBAL read_only = 0"
                          : "STOP REPLICA; SET GLOBAL super_read_only = 0; SET GLOBAL read_only = 0",
                   soon());
+    back_ = session_to(replica_address_);  // The former one does not write.
   }
 
  private:
@@ -182,6 +183,17 @@ class pair_mysql final : public with_session {
   database_server primary_, replica_;
   std::string address_, replica_address_;
 };
+
+/// The clients' locks tell their trust (on_trust), so they are flushed also with flush=off. A trigger takes
+/// that back.
+constexpr auto unflushed_locks = R"(
+  CREATE FUNCTION public.unflushed() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    PERFORM pg_catalog.set_config('synchronous_commit', 'off', true);
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER unflushed AFTER INSERT OR UPDATE ON public.rowlock_locks
+  FOR EACH STATEMENT EXECUTE FUNCTION public.unflushed())";
 
 database_server::options unflushed(server_kind kind, forgetful::options const& o) {
   std::vector<std::string> settings{"innodb_flush_log_at_trx_commit = 0",
@@ -202,10 +214,9 @@ class crash final : public with_session {
         behind_(o.behind),
         server_(kind, unflushed(kind, o)) {
     prepare(server_.address(), kind == server_kind::postgresql ? "public." : "", o);
+    if (kind == server_kind::postgresql) session_to(server_.address())->script(unflushed_locks, soon());
   }
-  std::string address() const override {
-    return server_.address() + (kind_ == server_kind::postgresql ? " flush=off" : "");
-  }
+  std::string address() const override { return server_.address(); }
   std::vector<std::string> addresses() const override { return {server_.address()}; }
   void lag() override {
     // MySQL and MariaDB write their log once a second.
