@@ -46,11 +46,11 @@ void expect(bool fine, char const* what) {
 cycle by_functions(backend::connection& c) {
   return [&c](int) {
     auto const deadline = boot_clock::now() + 30s;
-    auto const taken =
-        c.execute({"take", "SELECT term FROM rowlock_try_acquire('hot', interval '1 minute')"}, {}, deadline);
+    auto const taken = c.execute(
+        {"take", "SELECT term FROM public.rowlock_try_acquire('hot', interval '1 minute')"}, {}, deadline);
     expect(taken.rows.size() == 1, "the lock was not granted");
     std::vector<backend::value> const term{taken.rows[0][0]};
-    c.execute({"release", "SELECT rowlock_release('hot', $1)::int::bigint"}, term, deadline);
+    c.execute({"release", "SELECT public.rowlock_release('hot', $1)::int::bigint"}, term, deadline);
   };
 }
 
@@ -90,7 +90,7 @@ int run(std::string const& kind, int cycles) {
   auto const one = cycle_of(kind, manager, *client);
   for (int i = 0; i < many_names; ++i) one(i);  // the names are there before the snapshot
   auto const old = session_to(server);
-  old->script("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM rowlock_locks",
+  old->script("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM public.rowlock_locks",
               boot_clock::now() + 30s);
 
   std::vector<double> first;
