@@ -1,8 +1,9 @@
 -- The quarantine: whether the database grants anything, after it may have forgotten what it granted. lib/doc/quarantine.md has the
 -- whole. Each statement is a transaction of its own at READ COMMITTED, and waits for no other: rows are added, each with a key of its
--- own, and deleted when they are of no use any more, past those that others have locked. A sub-select on rowlock_pulse stands in SELECT, INSERT ... SELECT and an UPDATE of one table only: there it is a plain
--- read. In DELETE and in an UPDATE of a join InnoDB reads with a lock, and would wait for a row that a program's transaction has added: there it
--- skips such rows, or a SELECT before it has left the base in a variable.
+-- own, and deleted when they are of no use any more, past those that others have locked. A sub-select on rowlock_pulse stands in SELECT,
+-- INSERT ... SELECT and an UPDATE of one table only: there it is a plain read. In DELETE and in an UPDATE of a join InnoDB reads with a
+-- lock, and would wait for a row that a program's transaction has added. There it skips such rows, or a SELECT before it has left the
+-- base in a variable.
 --
 -- InnoDB has no table that a crash or a promotion empties. So a pulse names the server that made it (made_by). Where commits are not
 -- flushed it names the start of that server, too (made_in). Both are numbers, which a session finds out once and keeps: it can't
@@ -103,9 +104,8 @@ WHERE NOT EXISTS (
   SELECT 1 <<pulses >> AND q.safe_from <= utc_timestamp(6) + INTERVAL 1000 * known.reach + 1000000 MICROSECOND)
 
 -- Before leases of $1 milliseconds are granted, for an hour: so that the next incarnation waits for them. It is a copy of the last
--- pulse, whoever made that, with what that still grants: so it counts instead, also where
--- the clock went back. A grant is acknowledged when it is flushed, and this
--- with it: it was written before. [F1]
+-- pulse, whoever made that, with what that still grants: so it counts instead, also where the clock went back. A grant is acknowledged
+-- when it is flushed, and this with it: it was written before. [F1]
 -- name: pulse_reach
 INSERT INTO rowlock_pulse (begun, until, reach, id, safe_from, base, made_by, made_in)
 SELECT q.begun, greatest(utc_timestamp(6) + INTERVAL 1 HOUR, q.until + INTERVAL 1 MICROSECOND),
