@@ -52,7 +52,8 @@ CLI_CASE(
   REQUIRE(lines.size() == at + 1);
   CHECK(std::regex_match(
       lines.back(),
-      std::regex("[0-9]+ checks: [0-9]+ ok(, 1 warning|, 2 warnings)?, (1 error|2 errors)(, [0-9]+ unknown)?")));
+      std::regex(
+          "[0-9]+ checks: [0-9]+ ok(, 1 warning|, 2 warnings)?, (1 error|2 errors)(, [0-9]+ unknown)?")));
   CHECK(j["errors"] >= 1);
   CHECK(j["ok"].template get<int>() + j["warnings"].template get<int>() + j["errors"].template get<int>() +
             j["unknown"].template get<int>() ==
