@@ -7,11 +7,12 @@
 #include <optional>
 #include <stdexcept>
 
+#include "demo/chart.hpp"
+
 namespace rowlock::demo {
 namespace {
 
-constexpr double width = 960, left = 92, right = 20;
-constexpr double row_height = 46, bar_height = 18;
+constexpr auto bar_height = chart::bar_height;
 constexpr auto before = milliseconds(250), shown = milliseconds(1'250);
 
 /// What came of one pause that fell amid thinking.
@@ -61,37 +62,29 @@ std::vector<pause> telling_pauses(outcome const& o, int counters) {
 
 class panel {
  public:
-  panel(phase_options const& o, outcome const& what, double top) : options_(o), what_(what), top_(top) {
+  panel(phase_options const& o, outcome const& what, double top) : options_(o), what_(what) {
     auto const all = telling_pauses(what, o.counters);
     if (all.empty() || what.log.empty()) throw std::runtime_error("no pause to draw a picture of");
     auto const is_better = [&](pause const& a, pause const& b) { return troubles(a) < troubles(b); };
     main_ = *std::ranges::min_element(all, is_better);
-    from_ = main_.stopped - before;
+    std::vector<std::string> names;
+    for (int row = 0; row < rows(o); ++row) names.push_back(fmt::format("worker {}", row + 1));
+    chart_.emplace(chart::options{.top = top,
+                                  .rows = std::move(names),
+                                  .from = main_.stopped - before,
+                                  .shown = shown,
+                                  .tick = milliseconds(250)});
   }
 
   std::string draw(std::string const& heading) const {
-    std::string svg;
-    add(svg, R"(<text class="heading" x="12" y="{}">{}</text>)", top_ + 14, heading);
-    auto const bottom = row_top(rows());
-    for (int row = 0; row < rows(); ++row) {
-      add(svg, R"(<text x="12" y="{}">worker {}</text>)", row_top(row) + 17, row + 1);
-      add(svg, R"(<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>)", left, width - right,
-          row_top(row) + bar_height / 2 + 4, row_top(row) + bar_height / 2 + 4);
-    }
-    for (std::int64_t t = 0; t <= shown; t += milliseconds(250)) {
-      auto const at = x(from_ + t);
-      add(svg, R"(<line class="grid" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>)", at, row_top(0) - 2,
-          bottom);
-      add(svg, R"(<text class="small" text-anchor="middle" x="{:.1f}" y="{}">{:.2f} s</text>)", at,
-          bottom + 13, static_cast<double>(t) / 1e9);
-    }
+    auto svg = chart_->frame(heading);
     bars(svg);
     marks(svg);
     notes(svg);
     return svg;
   }
 
-  static double height(phase_options const& o) { return 34 + rows(o) * row_height + 26; }
+  static double height(phase_options const& o) { return chart::height(rows(o)); }
 
   pause const& shown_pause() const { return main_; }
 
@@ -102,15 +95,9 @@ class panel {
   }
 
   static int rows(phase_options const& o) { return o.workers / o.counters; }
-  int rows() const { return rows(options_); }
   bool is_here(int worker) const { return worker % options_.counters == main_.worker % options_.counters; }
-  double row_top(int row) const { return top_ + 34 + row * row_height; }
-  double bar_top(int worker) const { return row_top(worker / options_.counters) + 4; }
-  double x(std::int64_t t) const {
-    auto const inside = std::clamp(t, from_, from_ + shown);
-    return left + static_cast<double>(inside - from_) / static_cast<double>(shown) * (width - left - right);
-  }
-  bool is_shown(std::int64_t t) const { return t >= from_ && t <= from_ + shown; }
+  double bar_top(int worker) const { return chart_->bar_top(worker / options_.counters); }
+  double x(std::int64_t t) const { return chart_->x(t); }
 
   /// How little a pause is fit to be shown.
   std::int64_t troubles(pause const& p) const {
@@ -128,11 +115,9 @@ class panel {
   void bars(std::string& svg) const {
     std::map<int, std::int64_t> since, stopped;
     auto bar = [&](int worker, std::int64_t from, std::int64_t to, char const* what) {
-      if (!is_here(worker) || to < from_ || from > from_ + shown) return;
-      add(svg, R"(<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>)", what, x(from),
-          bar_top(worker), std::max(x(to) - x(from), 1.0), bar_height);
+      if (is_here(worker)) svg += chart_->bar(worker / options_.counters, from, to, what);
     };
-    auto const end = from_ + shown;
+    auto const end = chart_->end();
     for (auto const& e : what_.log) {
       if (e.what == happening::granted) since[e.worker] = e.at;
       if (e.what == happening::released && since.contains(e.worker)) {
@@ -157,7 +142,7 @@ class panel {
       auto const counter = e.worker % options_.counters;
       auto const lost = e.what == happening::acknowledged && counted[counter] > e.value - 1;
       if (e.what == happening::acknowledged) counted[counter] = e.value;
-      if (!is_here(e.worker) || !is_shown(e.at)) continue;
+      if (!is_here(e.worker) || !chart_->is_shown(e.at)) continue;
       auto const y = bar_top(e.worker) + bar_height;
       if (lost) {
         add(svg, R"(<circle class="lost" cx="{:.1f}" cy="{}" r="6"/>)", x(e.at), y - bar_height / 2);
@@ -184,9 +169,8 @@ class panel {
 
   phase_options options_;
   outcome const& what_;
-  double top_;
   pause main_;
-  std::int64_t from_ = 0;
+  std::optional<chart> chart_;
 };
 
 }  // namespace
@@ -196,42 +180,23 @@ std::string timeline(std::string const& database, phase_options const& o, outcom
   double const first = 44;
   double const second = first + panel::height(o) + 16;
   double const legend = second + panel::height(o) + 14;
-  double const height = legend + 22;
   panel const a(o, lease, first);
   panel const c(o, require, second);
-  auto svg = fmt::format(
-      R"svg(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" font-family="sans-serif" font-size="13">
-<title>Workers under a lock, one of which is stopped for longer than the lock lasts</title>
-<style>
-text {{ fill: #1f2328; }} .title {{ font-size: 17px; font-weight: bold; }} .heading {{ font-weight: bold; }} .small {{ font-size: 11px; fill: #59636e; }}
-.grid {{ stroke: #d8dee4; }} .holds {{ fill: #6cb0f5; stroke: #0969da; stroke-width: 0.6; }} .stopped {{ fill: url(#hatch); stroke: #59636e; stroke-width: 0.6; }}
-.kept {{ fill: #1a7f37; }} .lost {{ fill: #cf222e; stroke: #fff; }} .refused {{ fill: #fb8f24; stroke: #953800; }}
-.note {{ font-size: 12px; paint-order: stroke; stroke: #fff; stroke-width: 4px; stroke-linejoin: round; }}
-</style>
-<defs><pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="7" height="7" fill="#cfe4fa"/><rect width="2" height="7" fill="#8c959f"/></pattern></defs>
-<rect width="{0}" height="{1}" fill="#fff"/>
-<text class="title" x="12" y="26">A worker that is stopped for longer than its lock lasts ({2} ms), on {3}</text>
-)svg",
-      width, height, o.ttl.count(), database);
-  svg += a.draw(fmt::format(
+  auto const heading = fmt::format(
       "With a lease alone: it writes what it computed before, and {} increments of others are lost",
-      a.shown_pause().overwritten));
-  svg += c.draw("With require() in the transaction that writes: its commit is refused, and nothing is lost");
-  struct entry {
-    char const* shape;
-    char const* text;
-    double x;
-  };
-  for (auto const& [shape, text, x] :
-       {entry{R"(<rect class="holds" width="16" height="12"/>)", "believes to hold the lock", 12},
-        entry{R"(<rect class="stopped" width="16" height="12"/>)", "the same, while stopped", 212},
-        entry{R"(<rect class="kept" x="6" y="2" width="2.5" height="8"/>)", "write acknowledged", 408},
-        entry{R"(<circle class="lost" cx="8" cy="6" r="6"/>)", "write over others' writes", 572},
-        entry{R"(<path class="refused" d="M8 -1l7 7l-7 7l-7 -7z"/>)", "commit refused", 770}})
-    svg += fmt::format(R"svg(<g transform="translate({0} {1})">{2}<text x="22" y="11">{3}</text></g>
-)svg",
-                       x, legend - 10, shape, text);
-  return svg + "</svg>\n";
+      a.shown_pause().overwritten);
+  return picture(
+      "Workers under a lock, one of which is stopped for longer than the lock lasts",
+      fmt::format("A worker that is stopped for longer than its lock lasts ({} ms), on {}", o.ttl.count(),
+                  database),
+      a.draw(heading) +
+          c.draw("With require() in the transaction that writes: its commit is refused, and nothing is lost"),
+      legend,
+      {{R"(<rect class="holds" width="16" height="12"/>)", "believes to hold the lock", 12},
+       {R"(<rect class="stopped" width="16" height="12"/>)", "the same, while stopped", 212},
+       {R"(<rect class="kept" x="6" y="2" width="2.5" height="8"/>)", "write acknowledged", 408},
+       {R"(<circle class="lost" cx="8" cy="6" r="6"/>)", "write over others' writes", 572},
+       {R"(<path class="refused" d="M8 -1l7 7l-7 7l-7 -7z"/>)", "commit refused", 770}});
 }
 
 }  // namespace rowlock::demo
