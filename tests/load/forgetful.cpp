@@ -95,6 +95,8 @@ class pair_postgresql final : public with_session {
     back_ = session_to(standby_->address());
     back_->script("ALTER SYSTEM SET primary_conninfo = ''", soon());
     back_->script("SELECT pg_reload_conf()", soon());
+    if (!eventually([&] { return number("SELECT count(*) FROM pg_stat_wal_receiver") == 0; }))
+      throw std::runtime_error("the standby still follows");
   }
   void kill() override { primary_.kill(); }
   void come_back() override {
