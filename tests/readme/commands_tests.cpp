@@ -89,7 +89,8 @@ TEST_CASE("the README's first lock <sqlite> needs no database") {
 }
 
 TEST_CASE("the README's scripts are there") {
-  for (std::string const script : {"tools/test", ".ci/run", "tools/quickstart", "tools/demo-pause"})
+  for (std::string const script :
+       {"tools/test", ".ci/run", "tools/quickstart", "tools/demo-pause", "tools/demo-failover"})
     CHECK_MESSAGE(std::filesystem::exists(source_path(script)), script);
   CHECK(block_with("tools/test --list").find("bash .ci/run") != std::string::npos);
 }
