@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/child_process.hpp"
+#include "support/database_server.hpp"
 #include "support/eventually.hpp"
 #include "support/support.hpp"
 
@@ -69,6 +70,32 @@ TEST_CASE("bench: figures of each round, the shares and the open verdicts come a
   }
   REQUIRE(all.at("verdicts").size() == 1);
   CHECK(all.at("verdicts")[0].at("verdict") == "open");
+}
+
+TEST_CASE("bench: what is measured beside an old snapshot is drawn as lines <postgresql>") {
+  database_server const server(server_kind::postgresql);
+  scratch_folder const folder;
+  std::ofstream(folder.file("places")) << "postgresql=" << server.address() << '\n';
+  // Keeps what it is to draw.
+  std::ofstream(folder.file("gnuplot")) << "#!/bin/sh\ncat >>" << folder.file("drawn") << '\n';
+  std::filesystem::permissions(folder.file("gnuplot"), std::filesystem::perms::owner_all);
+  child_process bench({"/usr/bin/env", "PATH=" + folder.file("") + ":/usr/bin:/bin", ROWLOCK_BENCH_PROGRAM,
+                       "--places", folder.file("places"), "--anyway", "--rounds", "1", "--milliseconds",
+                       "100", "--plots", folder.file("plots"), "--only", "growth/old-snapshot-200", "--only",
+                       "growth/old-snapshot-row-200"});
+  auto const status = bench.finish();
+  INFO(bench.output());
+  REQUIRE(status == 0);
+  std::ifstream in(folder.file("drawn"));
+  std::string const drawn{std::istreambuf_iterator<char>(in), {}};
+  INFO(drawn);
+  CHECK(drawn.find("/old-snapshot.svg'") != drawn.npos);
+  CHECK(drawn.find("$d0 << EOD\n200 ") != drawn.npos);
+  CHECK(drawn.find("$d1 << EOD\n200 ") != drawn.npos);
+  CHECK(drawn.find("title 'lease', $d1") != drawn.npos);
+  CHECK(drawn.find("title 'UPDATE'") != drawn.npos);
+  // The bars of the other systems have none.
+  CHECK(drawn.find("/growth.svg'") == drawn.npos);
 }
 
 TEST_CASE("bench: its processes end with it, however it ends <sqlite>") {

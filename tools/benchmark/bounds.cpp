@@ -57,7 +57,8 @@ std::vector<bound> const& bounds() {
 
       {"growth", "rows-1000000", "rows-10", "p50_us", rule::times, 1.15},
       {"growth", "held-100000", "rows-10", "p50_us", rule::times, 1.15},
-      {"growth", "old-snapshot", "rows-10", "p50_us", rule::times, 1.5},
+      {"growth", "old-snapshot-30000", "old-snapshot-200", "p50_us", rule::times, 1.5},
+      {"growth", "old-snapshot-30000", "old-snapshot-row-30000", "p50_us", rule::ahead, 2},
 
       {"shares-8-empty", "lease-postgresql", "", "smallest_share", rule::at_least, 0.25},
       {"shares-8-empty", "lease-mariadb", "", "smallest_share", rule::at_least, 0.25},

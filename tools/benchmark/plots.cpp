@@ -4,7 +4,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "report.hpp"
 
@@ -27,6 +31,10 @@ constexpr picture by_number[] = {
 constexpr picture bars[] = {{"cycle", "Take and give back, 1 client", "", "microseconds (median)", "p50_us"},
                             {"growth", "Take and give back, PostgreSQL, by what the table has", "",
                              "microseconds (median)", "p50_us"}};
+/// Of `growth`: its systems that are points of a line. The others are bars.
+constexpr picture lines_of_growth{"old-snapshot",
+                                  "Take and give back one name, or UPDATE one row, beside an old snapshot",
+                                  "cycles since the snapshot was taken", "microseconds (median)", "p50_us"};
 
 /// Quotes of gnuplot's own are doubled; nothing else is special between single ones.
 std::string quoted(std::string const& text) {
@@ -63,36 +71,61 @@ std::vector<scenario_result const*> of_plot(report const& all, std::string const
   return found;
 }
 
+std::string const& line_of(system_result const& system) { return find_system(system.id)->line; }
+
 bool measured(scenario_result const& result, std::string const& metric) {
-  return std::any_of(result.systems.begin(), result.systems.end(),
-                     [&](system_result const& s) { return spread_of(s, metric).has_value(); });
+  return std::any_of(result.systems.begin(), result.systems.end(), [&](system_result const& s) {
+    return line_of(s).empty() && spread_of(s, metric).has_value();
+  });
+}
+
+/// The points of each line, by its title: what stands at which x.
+using line_set = std::vector<std::pair<std::string, std::map<double, double>>>;
+
+void add_point(line_set& all, std::string const& title, double x, std::optional<spread> const& y) {
+  if (!y) return;
+  auto line = std::find_if(all.begin(), all.end(), [&](auto const& each) { return each.first == title; });
+  if (line == all.end()) line = all.insert(all.end(), {title, {}});
+  line->second[x] = y->median;
 }
 
 /// One line for each system, over the scenarios' numbers.
-void draw_lines(picture const& p, std::vector<scenario_result const*> const& results,
-                std::string const& file) {
+line_set over_scenarios(std::vector<scenario_result const*> const& results, std::string const& metric) {
+  line_set all;
+  for (auto const* const result : results)
+    for (auto const& system : result->systems)
+      add_point(all, system.title, result->what->x, spread_of(system, metric));
+  return all;
+}
+
+line_set over_systems(scenario_result const& result, std::string const& metric) {
+  line_set all;
+  for (auto const& system : result.systems)
+    if (auto const& line = line_of(system); !line.empty())
+      add_point(all, line, find_system(system.id)->x, spread_of(system, metric));
+  return all;
+}
+
+void draw_lines(picture const& p, line_set const& all, std::string const& file) {
   gnuplot g(file);
   g.say(fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset logscale xy 2\nset logscale y 10\n",
                     quoted(p.title), quoted(p.x), quoted(p.y)));
   // Of a single point gnuplot would make a range of its own, and warn.
-  if (results.size() == 1)
-    g.say(fmt::format("set xrange [{}:{}]\n", results.front()->what->x / 2, results.front()->what->x * 2));
+  std::set<double> numbers;
+  for (auto const& [title, points] : all)
+    for (auto const& [x, y] : points) numbers.insert(x);
+  if (numbers.size() == 1)
+    g.say(fmt::format("set xrange [{}:{}]\n", *numbers.begin() / 2, *numbers.begin() * 2));
   std::string blocks;
-  std::string lines;
-  int block = 0;
-  for (auto const& system : results.front()->systems) {
-    std::string data;
-    for (auto const* const result : results)
-      if (auto const* const mine = result->find(system.id); mine != nullptr)
-        if (auto const value = spread_of(*mine, p.metric))
-          data += fmt::format("{} {} {} {}\n", result->what->x, value->median, value->lower, value->upper);
-    if (data.empty()) continue;
-    blocks += fmt::format("$d{} << EOD\n{}EOD\n", block, data);
-    lines += fmt::format("{}$d{} using 1:2 with linespoints lw 2 title {}", block == 0 ? "plot " : ", ",
-                         block, quoted(system.title));
-    ++block;
+  std::string plots;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    blocks += fmt::format("$d{} << EOD\n", i);
+    for (auto const& [x, y] : all[i].second) blocks += fmt::format("{} {}\n", x, y);
+    blocks += "EOD\n";
+    plots += fmt::format("{}$d{} using 1:2 with linespoints lw 2 title {}", i == 0 ? "plot " : ", ", i,
+                         quoted(all[i].first));
   }
-  g.say(blocks + lines + "\n");
+  g.say(blocks + plots + "\n");
   g.end();
 }
 
@@ -101,7 +134,7 @@ void draw_bars(picture const& p, scenario_result const& result, std::string cons
   gnuplot g(file);
   std::string data;
   for (auto const& system : result.systems)
-    if (auto const value = spread_of(system, p.metric))
+    if (auto const value = spread_of(system, p.metric); value && line_of(system).empty())
       data += fmt::format("\"{}\" {} {} {}\n", system.title, value->median, value->lower, value->upper);
   g.say(fmt::format(
       "set title {}\nset ylabel {}\nset style data histogram\nset style histogram errorbars gap 1\n"
@@ -145,10 +178,12 @@ std::vector<std::string> draw(report const& all, std::string const& folder) {
     return files.emplace_back((std::filesystem::path(folder) / (name + ".svg")).string());
   };
   std::filesystem::create_directories(folder);
-  for (auto const& each : by_number)
-    if (auto const results = of_plot(all, each.plot);
-        !results.empty() && measured(*results.front(), each.metric))
-      draw_lines(each, results, file(each.plot));
+  auto const draw_those = [&](picture const& p, line_set const& all_lines) {
+    if (!all_lines.empty()) draw_lines(p, all_lines, file(p.plot));
+  };
+  for (auto const& each : by_number) draw_those(each, over_scenarios(of_plot(all, each.plot), each.metric));
+  for (auto const* const result : of_plot(all, "growth"))
+    draw_those(lines_of_growth, over_systems(*result, lines_of_growth.metric));
   for (auto const& each : bars)
     for (auto const* const result : of_plot(all, each.plot))
       if (measured(*result, each.metric)) draw_bars(each, *result, file(each.plot));

@@ -157,7 +157,9 @@ scenario growth() {
           .title = "take and give back in tables with many rows, or with many dead versions of one",
           .plan = {},
           .metric = "p50_us",
-          .systems = {"rows-10", "rows-100000", "rows-1000000", "held-100000", "old-snapshot"},
+          .systems = {"rows-10", "rows-100000", "rows-1000000", "held-100000", "old-snapshot-200",
+                      "old-snapshot-1000", "old-snapshot-5000", "old-snapshot-30000", "old-snapshot-row-200",
+                      "old-snapshot-row-1000", "old-snapshot-row-5000", "old-snapshot-row-30000"},
           .plot = "growth"};
 }
 

@@ -66,6 +66,9 @@ struct system_entry {
   std::function<void(std::string const& address)> prepare{};
   /// For those that are a program: what to start.
   std::function<command_line(places const&)> command{};
+  /// For systems that differ in a number alone: the title of their line in a picture, and the number.
+  std::string line{};
+  double x = 0;
 };
 
 /// All of them, in the order in which they are printed.
