@@ -159,6 +159,19 @@ inline copy(from, to) {
 }
 inline clear(that) { that.term = NOBODY; that.token = 0; that.renewals = 0; that.expires_in = 0; that.here = false }
 inline watches_nothing(c) { watched[c] = NOBODY; watched_renewals[c] = 0; ripe_in[c] = 0 }
+/* The row has changed. A watch of its former state never counts again, until the database forgets. */
+inline changed() {
+#ifdef WATCHES_KEPT
+  skip
+#else
+#ifdef WATCHES_ANEW
+  skip
+#else
+  if :: !seen_as_watched(0) -> watches_nothing(0) :: else fi;
+  if :: !seen_as_watched(1) -> watches_nothing(1) :: else fi
+#endif
+#endif
+}
 inline ends(c) {
   mode[c] = IDLE; mine[c] = NOBODY; trust[c] = 0;
   coming[c] = 0; in_cpp[c] = false; checked[c] = false; doubt_is_here[c] = false
@@ -177,7 +190,8 @@ inline renewed(c) {
 #endif
   if :: observed -> at.renewals++ :: else fi;
   at.expires_in = ttl[c];
-  at.here = (begun != NEVER)
+  at.here = (begun != NEVER);
+  changed()
 }
 #define may_renew (!observed || at.renewals < RENEWALS)
 
@@ -206,6 +220,7 @@ inline takes(c) {
     looked[c] = true;
 #endif
     watches_nothing(c);
+    changed();
     if
     :: trusts(c, ttl[c])
     :: mode[c] = DOUBTS; doubt_is_here[c] = true /* the reply is lost */
@@ -245,7 +260,10 @@ inline commits_pulse(c) {
   :: else
   fi;
   spread = above(spread, pulse_for[c]);
-  pulse[c] = 0; pulse_for[c] = 0
+  pulse[c] = 0; pulse_for[c] = 0;
+#ifndef LATEST_PULSE
+  if :: pulse[1 - c] > safe_in && pulse_for[1 - c] <= spread -> pulse[1 - c] = 0; pulse_for[1 - c] = 0 :: else fi
+#endif
 }
 
 proctype client(byte c) {
@@ -253,7 +271,7 @@ proctype client(byte c) {
   :: atomic { mode[c] == IDLE && round[c] < ROUNDS -> mode[c] = WANTS; mine[c] = c + 1 + 2 * round[c]; round[c]++ }
 
   :: atomic { mode[c] == WANTS -> takes(c) }
-  :: atomic { mode[c] == WANTS && server > 1 && pulse[c] == 0 && (begun == NEVER || safe_in > 0) -> begins_pulse(c) }
+  :: atomic { mode[c] == WANTS && server > 1 && pulse[c] == 0 && begun == NEVER -> begins_pulse(c) }
   :: atomic { pulse[c] > 0 -> commits_pulse(c) }
   /* The reach is flushed first. The pulse gets one more row, with the safe_from that is there. */
 #ifdef REACH_LATE
@@ -318,7 +336,7 @@ proctype client(byte c) {
   /* A release, which might not get there. */
   :: atomic { mode[c] == HOLDS || mode[c] == DOUBTS ->
       if
-      :: at.term == mine[c] -> at.term = NOBODY; at.renewals = 0; at.expires_in = 0; at.here = false
+      :: at.term == mine[c] -> at.term = NOBODY; at.renewals = 0; at.expires_in = 0; at.here = false; changed()
       :: true
       fi;
       ends(c)
@@ -328,7 +346,7 @@ proctype client(byte c) {
 
 #define later(c) \
   trust[c] = less(trust[c]); \
-  coming[c] = (coming[c] > 1 -> coming[c] - 1 : coming[c]); \
+  coming[c] = (coming[c] > 1 -> (trust[c] > 0 -> coming[c] - 1 : 1) : coming[c]); \
   pulse[c] = (pulse[c] > 1 -> pulse[c] - 1 : pulse[c]); \
   ripe_in[c] = less(ripe_in[c])
 #define later_in_database \
@@ -376,6 +394,7 @@ active proctype world() {
   :: atomic { !lagging && events < EVENTS ->
       lagging = true;
       copy(at, durable);
+      durable.here = false;
 #ifdef REACH_FORGOTTEN
       durable_reach = reach;
 #endif
