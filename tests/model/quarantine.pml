@@ -5,8 +5,8 @@
  * A statement is one step, because trust counts from the sending: a late reply only makes trust shorter. A renewal and a guard in C++
  * have two steps each, because they look at trust first.
  *
- * A crash or a promotion goes back to an earlier state of the row, and empties the pulse. The reach stays. A clean restart keeps all.
- * Connections and transactions end with each event. A pooler can still pass a renewal on to the next server.
+ * A crash or a promotion goes back to an earlier state of the row, and empties the pulse. The reach is flushed and stays. A clean restart
+ * keeps all. Connections and transactions end with each event. A pooler can still pass a renewal on to the next server.
  *
  * A holder in C++ looks at its trust first. A holder in SQL looks at nothing. The server refuses a SQL holder's term that has expired
  * and was last written before this incarnation.
@@ -19,18 +19,48 @@
  *
  * Tokens are those of the worst case: the row's token is ahead of the clock.
  *
- * Broken forms, each of which must be refuted: NO_PULSE, PULSE_AT_SETUP, PULSE_COPIED, PULSE_LATE (calculated before an event, written
- * after it), RAISE_LATE (so is a wider pulse), LATEST_PULSE (the latest row counts), RESTART_PAUSES, SHORT_QUARANTINE, REACH_LATE,
- * REACH_FORGOTTEN, NO_JUMP, JUMP_FROM_ROW (an hour above the row's token), WATCHES_KEPT, DOUBT_ADOPTED (trust counts from the renewal that
- * finds it), SQL_UNCHECKED, SQL_CHECKED_ONCE (in the quarantine only).
+ * The hour and the day have a few ticks. A pulse grants the longest ttl for an HOUR. Its reach is known for a DAY longer. The day is as
+ * short as it may be: it covers what an event can go back, and the trust that is left then. A lease in the row is known as long as it is
+ * there. Where all leases are equally long, the reach is nothing after its day. Else the shorter one is always granted and always known.
  *
- * Assumptions that are left out, each with a violation: GUARD_SURVIVES (a pooler passes a guard on to the next server),
+ * Variants, each of which holds: LAST_COUNTS (MySQL, MariaDB; without observed locks). The reach goes back with the row. The last pulse
+ * counts, if the current server has made it. A server that was primary before can be it again.
+ *
+ * Broken forms, each of which must be refuted: NO_PULSE, PULSE_AT_SETUP, PULSE_COPIED, PULSE_LATE (calculated before an event, written
+ * after it), RAISE_LATE (so is a wider pulse), LATEST_PULSE (the latest row counts, and a session adds one by an old snapshot),
+ * RESTART_PAUSES, SHORT_QUARANTINE, REACH_LATE, HOUR_IGNORED (a pulse grants after its hour), HOUR_ANEW (a wider pulse begins an hour of
+ * its own, not the reach's), SHORT_DAY, HELD_FORGOTTEN (a lease in the row does not count after its day), OLDER_COUNTS (the current
+ * server's older pulse counts), NO_JUMP, JUMP_FROM_ROW (an hour above the row's token), WATCHES_KEPT, DOUBT_ADOPTED (trust counts from the
+ * renewal that finds it), SQL_UNCHECKED, SQL_CHECKED_ONCE (in the quarantine only).
+ *
+ * Assumptions that are left out, each with a violation: REACH_FORGOTTEN (a ttl was not used for a day, and then in what the event goes
+ * back), BACK_BEFORE_A_PULSE (the former primary is it again, before the other one has begun a pulse), BASE_FORGOTTEN (a pulse and its
+ * grants are forgotten, and the clock is behind the tokens that are left), GUARD_SURVIVES (a pooler passes a guard on to the next server),
  * CLOCK_BACK_TOKENS and CLOCK_BACK_EXPIRY (the promoted server's clock is behind), CLOCK_FORWARD (the clock steps in the quarantine of
  * observed locks).
  *
  * Situations that come about, each asserted not to: FORGETS_LIVE, TAKES_AFTERWARDS, TAKES_AFTER_TWO, RENEWS_MEANWHILE, WATCHES_ANEW,
  * TAKES_BY_WATCH, COMES_BACK (a lost term, and is refused), ADOPTS_DOUBT, DOUBT_IS_OLD, RESTARTS.
  */
+#ifdef OLDER_COUNTS
+#define LAST_COUNTS
+#endif
+#ifdef BACK_BEFORE_A_PULSE
+#define LAST_COUNTS
+#endif
+#ifdef BASE_FORGOTTEN
+#define LAST_COUNTS
+#endif
+#ifdef LAST_COUNTS
+#define LATER_COUNTS
+#define BY_CLOCK
+#endif
+#ifdef HELD_FORGOTTEN
+#define BY_CLOCK
+#endif
+#ifdef LATEST_PULSE
+#define LATER_COUNTS
+#endif
 #ifndef EVENTS
 #define EVENTS 2
 #endif
@@ -43,7 +73,21 @@
 #define NOBODY 0
 #define NEVER 0
 #define UNKNOWN 255
-#define LONGEST 2 /* ttl, in ticks */
+/* In ticks. A trust of 1 is the last one: so DAY is as short as it may be. */
+#define LONGEST 2 /* ttl */
+#ifndef LAG
+#define LAG 1 /* what the next event can go back */
+#endif
+#ifndef HOUR
+#define HOUR 1 /* a pulse grants so long */
+#endif
+#ifndef DAY
+#ifdef SHORT_DAY
+#define DAY (LAG + LONGEST - 2)
+#else
+#define DAY (LAG + LONGEST - 1) /* and its reach is known so much longer */
+#endif
+#endif
 #define JUMP 5    /* more than the tokens that can be forgotten */
 
 mtype = { IDLE, WANTS, DOUBTS, HOLDS };
@@ -60,15 +104,20 @@ typedef row {
 };
 row at;
 row durable;  /* what the next event goes back to */
-bool lagging; /* durable stands still */
+byte lag;     /* durable stands still: the ticks that are left, and 1 */
+byte durable_known; /* known_in there, and 1; 0: the reach is flushed */
 byte events;
 byte server = 1;
 
-/* The pulse: of its rows the earliest. */
+/* The pulse: of its rows the earliest. Leases of one tick are granted by each, and always known. */
 byte begun = 1; /* its incarnation */
 byte safe_in;
-byte spread = 1; /* it grants ttls up to this one */
-byte reach = 1;
+byte grants_in; /* LONGEST: so long */
+byte known_in;  /* the reach is LONGEST: so long */
+#ifdef LAST_COUNTS
+byte machine = 1;
+byte made_by = 1, durable_made_by;
+#endif
 
 mtype mode[2] = IDLE;
 byte round[2];
@@ -92,13 +141,15 @@ byte over_in; /* then the quarantine must be over */
 #define above(a, b) ((a) > (b) -> (a) : (b))
 #define less(a) ((a) > 0 -> (a) - 1 : 0)
 #define ttl_of(t) (ttl[((t) - 1) % 2])
+#define least (ttl[1] == LONGEST -> 0 : 1)
+#define fresh (HOUR + DAY)
 #define owns(c) (mode[c] == HOLDS && trust[c] > 0)
 #define safe (begun != NEVER && safe_in == 0)
 
 #ifdef REACH_LATE
 #define reaches(c) true
 #else
-#define reaches(c) (spread >= ttl[c])
+#define reaches(c) (ttl[c] < LONGEST || grants_in > 0)
 #endif
 #ifdef PULSE_AT_SETUP
 bool looked[2];
@@ -139,13 +190,17 @@ byte taken_in = 1, durable_taken_in;
 #ifdef CLOCK_BACK_TOKENS
 #define base (begun > 1 -> JUMP : 0)
 #else
+#ifdef BASE_FORGOTTEN
+#define base based
+#else
 #define base ((begun - 1) * JUMP)
+#endif
 #endif
 #define jumped(token) above(token + 1, base)
 #endif
 #endif
-#ifdef REACH_FORGOTTEN
-byte durable_reach;
+#ifdef BASE_FORGOTTEN
+byte based, durable_based; /* of the last pulse */
 #endif
 #ifdef CLOCK_FORWARD
 bool stepped;
@@ -170,6 +225,23 @@ inline changed() {
   if :: !seen_as_watched(0) -> watches_nothing(0) :: else fi;
   if :: !seen_as_watched(1) -> watches_nothing(1) :: else fi
 #endif
+#endif
+}
+/* After the last event nothing is forgotten. A client can always write the reach and a pulse: so they are there. */
+inline settles() {
+#ifndef REACH_LATE
+  if
+  :: events == EVENTS && begun != NEVER && pulse[0] == 0 && pulse[1] == 0 ->
+    known_in = fresh;
+#ifdef LAST_COUNTS
+    machine = 0;
+    made_by = 0;
+#endif
+    grants_in = HOUR
+  :: else
+  fi
+#else
+  skip
 #endif
 }
 inline ends(c) {
@@ -240,32 +312,65 @@ inline takes(c) {
   fi
 }
 
+/* What a quarantine waits for: what was granted of late, or is held in the row. */
+#ifdef HELD_FORGOTTEN
+#define held false
+#else
+#define held (at.term != NOBODY && ttl_of(at.term) == LONGEST)
+#endif
+#define reach (known_in > 0 || held -> LONGEST : least)
+
+/* A ttl that was not used for a day, and then within the lag, is not covered. */
+#ifdef REACH_FORGOTTEN
+#define used_before true
+#else
+#define used_before (lag == 0 || durable_known == 0 || durable_known > lag + LONGEST - 1)
+#endif
+
+/* What is left of the hour of a pulse that is under way. */
+#define hour_of(c) (pulse_for[c] == LONGEST && pulse[c] > 1 && pulse[c] - 1 + HOUR > LONGEST -> pulse[c] - 1 + HOUR - LONGEST : 0)
+
 /* One statement in a transaction that can be open for some time: others begin theirs meanwhile. */
 inline begins_pulse(c) {
+  pulse_for[c] = reach;
 #ifdef SHORT_QUARANTINE
-  pulse[c] = reach - 1 + 1;
+  pulse[c] = less(pulse_for[c]) + 1
 #else
-  pulse[c] = reach + 1;
+  pulse[c] = pulse_for[c] + 1
 #endif
-  pulse_for[c] = reach
 }
 inline commits_pulse(c) {
   if
-  :: begun == NEVER -> begun = server; safe_in = pulse[c] - 1; over_in = LONGEST
-#ifdef LATEST_PULSE
+  :: begun == NEVER ->
+    begun = server; safe_in = pulse[c] - 1; over_in = LONGEST;
+#ifdef BASE_FORGOTTEN
+    based = above(at.token, based) + JUMP
+#endif
+#ifdef LATER_COUNTS
   :: begun != NEVER -> safe_in = above(safe_in, pulse[c] - 1)
 #else
   :: begun != NEVER && pulse[c] - 1 < safe_in -> safe_in = pulse[c] - 1
 #endif
   :: else
   fi;
-  spread = above(spread, pulse_for[c]);
-  pulse[c] = 0; pulse_for[c] = 0;
-#ifndef LATEST_PULSE
-  if :: pulse[1 - c] > safe_in && pulse_for[1 - c] <= spread -> pulse[1 - c] = 0; pulse_for[1 - c] = 0 :: else fi
+#ifdef LAST_COUNTS
+  made_by = machine;
 #endif
+  if :: hour_of(c) > 0 && used_before -> grants_in = above(grants_in, hour_of(c)); known_in = above(known_in, hour_of(c) + DAY) :: else fi;
+  pulse[c] = 0; pulse_for[c] = 0;
+  /* The other one, if it changes nothing any more. */
+#ifndef LATER_COUNTS
+  if :: pulse[1 - c] > safe_in && hour_of(1 - c) <= grants_in -> pulse[1 - c] = 0; pulse_for[1 - c] = 0 :: else fi;
+#endif
+  settles()
 }
 
+/* By the reach that is known: until its hour is over. */
+#ifdef HOUR_ANEW
+#define granted (known_in > 0 -> HOUR : 0)
+#else
+#define granted (known_in > DAY -> known_in - DAY : 0)
+#endif
 proctype client(byte c) {
   do
   :: atomic { mode[c] == IDLE && round[c] < ROUNDS -> mode[c] = WANTS; mine[c] = c + 1 + 2 * round[c]; round[c]++ }
@@ -275,13 +380,20 @@ proctype client(byte c) {
   :: atomic { pulse[c] > 0 -> commits_pulse(c) }
   /* The reach is flushed first. The pulse gets one more row, with the safe_from that is there. */
 #ifdef REACH_LATE
-  :: atomic { mode[c] == HOLDS && reach < ttl[c] -> reach = ttl[c] }
+  :: atomic { mode[c] == HOLDS && ttl[c] == LONGEST && known_in < fresh && used_before -> known_in = fresh }
 #else
-  :: atomic { mode[c] == WANTS && reach < ttl[c] -> reach = ttl[c] }
+#ifdef LAST_COUNTS
+  :: atomic { mode[c] == WANTS && ttl[c] == LONGEST && begun != NEVER && grants_in < HOUR && used_before ->
+      known_in = fresh;
+      grants_in = HOUR
+    }
+#else
+  :: atomic { mode[c] == WANTS && ttl[c] == LONGEST && known_in < fresh && used_before -> known_in = fresh }
+  :: atomic { mode[c] == WANTS && ttl[c] == LONGEST && begun != NEVER && granted > grants_in -> grants_in = granted }
 #endif
-  :: atomic { mode[c] == WANTS && reach >= ttl[c] && begun != NEVER && spread < ttl[c] -> spread = ttl[c] }
+#endif
 #ifdef RAISE_LATE
-  :: atomic { mode[c] == WANTS && reach >= ttl[c] && begun == NEVER -> begun = server; spread = ttl[c]; over_in = 0 }
+  :: atomic { mode[c] == WANTS && ttl[c] == LONGEST && begun == NEVER && granted > 0 -> begun = server; grants_in = granted; over_in = 0 }
 #endif
 
   /* A renewal finds a doubtful take. Trust counts from this renewal: within one incarnation that is early enough. */
@@ -353,10 +465,30 @@ proctype client(byte c) {
   at.expires_in = less(at.expires_in); \
   durable.expires_in = less(durable.expires_in); \
   safe_in = less(safe_in)
+#ifdef HOUR_IGNORED
+#define later_in_pulse grants_in = grants_in
+#else
+#define later_in_pulse grants_in = less(grants_in)
+#endif
+#ifdef LAST_COUNTS
+#define later_over less(over_in)
+#else
+#define later_over (safe -> 0 : less(over_in))
+#endif
 
 active proctype time() {
   do
-  :: atomic { later(0); later(1); later_in_database; over_in = (over_in == UNKNOWN -> UNKNOWN : (safe -> 0 : less(over_in))) }
+  :: atomic { lag != 1 ->
+      later(0);
+      later(1);
+      later_in_database;
+      later_in_pulse;
+      known_in = less(known_in);
+      lag = less(lag);
+      durable_known = (durable_known > 1 -> durable_known - 1 : durable_known);
+      over_in = (over_in == UNKNOWN -> UNKNOWN : later_over);
+      settles()
+    }
 #ifdef CLOCK_FORWARD
   :: atomic { observed && !stepped -> stepped = true; later_in_database }
 #endif
@@ -374,7 +506,8 @@ inline ends_transactions(c) {
 inline restarts() {
   events++;
   server++;
-  lagging = false;
+  lag = 0;
+  durable_known = 0;
   clear(durable);
   ends_transactions(0);
   ends_transactions(1)
@@ -389,14 +522,38 @@ inline begins_anew(c) {
 #endif
 }
 
+#ifdef OLDER_COUNTS
+#define counts_here (machine == 1)
+#else
+#define counts_here (made_by == machine)
+#endif
+#ifdef BACK_BEFORE_A_PULSE
+#define has_last true
+#else
+#define has_last (made_by != 1)
+#endif
+
 active proctype world() {
   do
-  :: atomic { !lagging && events < EVENTS ->
-      lagging = true;
+  :: atomic { lag == 0 && events < EVENTS ->
+      lag = LAG + 1;
       copy(at, durable);
       durable.here = false;
+      if
+#ifdef LAST_COUNTS
+      :: durable_known = known_in + 1
+#else
 #ifdef REACH_FORGOTTEN
-      durable_reach = reach;
+      :: durable_known = known_in + 1
+#endif
+      :: durable_known = 0
+#endif
+      fi;
+#ifdef LAST_COUNTS
+      durable_made_by = made_by;
+#ifdef BASE_FORGOTTEN
+      durable_based = based;
+#endif
 #endif
 #ifdef JUMP_FROM_ROW
       durable_taken_in = taken_in;
@@ -405,13 +562,17 @@ active proctype world() {
   /* A crash or a promotion. The next server's clock can be ahead. */
   :: atomic { events < EVENTS ->
       if
-      :: lagging ->
+      :: lag > 0 ->
 #ifdef FORGETS_LIVE
         assert(!(owns(0) && at.term == mine[0] && durable.term != mine[0]));
 #endif
         copy(durable, at);
-#ifdef REACH_FORGOTTEN
-        reach = durable_reach;
+        if :: durable_known > 0 -> known_in = durable_known - 1 :: else fi;
+#ifdef LAST_COUNTS
+        made_by = durable_made_by;
+#ifdef BASE_FORGOTTEN
+        based = durable_based;
+#endif
 #endif
 #ifdef JUMP_FROM_ROW
         taken_in = durable_taken_in;
@@ -427,8 +588,20 @@ active proctype world() {
       :: at.term != NOBODY -> at.expires_in = at.expires_in + 1
 #endif
       fi;
+#ifdef LAST_COUNTS
+      if
+      :: machine = server
+      :: machine != 1 && has_last -> machine = 1 /* which was primary before */
+      fi;
+      durable_made_by = 0;
+#endif
 #ifndef PULSE_COPIED
-      begun = NEVER; safe_in = 0; spread = 0; over_in = UNKNOWN;
+      if
+#ifdef LAST_COUNTS
+      :: counts_here -> begun = machine; safe_in = 0; grants_in = 0; over_in = 0
+#endif
+      :: else -> begun = NEVER; safe_in = 0; grants_in = 0; over_in = UNKNOWN
+      fi;
       begins_anew(0);
       begins_anew(1)
 #endif
@@ -440,17 +613,23 @@ active proctype world() {
 #endif
       restarts();
 #ifdef RESTART_PAUSES
-      begun = NEVER; safe_in = 0; spread = 0
+      begun = NEVER; safe_in = 0; grants_in = 0;
 #endif
+      settles()
     }
   od
 }
 
 init {
   atomic {
-    if :: observed = true :: observed = false fi;
+    if
+#ifndef BY_CLOCK
+    :: observed = true
+#endif
+    :: observed = false
+    fi;
     ttl[0] = LONGEST;
-    if :: ttl[1] = 1 :: ttl[1] = LONGEST fi;
+    if :: ttl[1] = LONGEST :: ttl[1] = 1 fi;
     run client(0);
     run client(1)
   }
