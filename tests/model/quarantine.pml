@@ -40,7 +40,8 @@
  * observed locks).
  *
  * Situations that come about, each asserted not to: FORGETS_LIVE, TAKES_AFTERWARDS, TAKES_AFTER_TWO, RENEWS_MEANWHILE, WATCHES_ANEW,
- * TAKES_BY_WATCH, COMES_BACK (a lost term, and is refused), ADOPTS_DOUBT, DOUBT_IS_OLD, RESTARTS.
+ * TAKES_BY_WATCH, COMES_BACK (a lost term, and is refused), ADOPTS_DOUBT, DOUBT_IS_OLD, RESTARTS,
+ * DAY_ENDS (nothing is known), FAILS_BACK.
  */
 #ifdef OLDER_COUNTS
 #define LAST_COUNTS
@@ -49,6 +50,9 @@
 #define LAST_COUNTS
 #endif
 #ifdef BASE_FORGOTTEN
+#define LAST_COUNTS
+#endif
+#ifdef FAILS_BACK
 #define LAST_COUNTS
 #endif
 #ifdef LAST_COUNTS
@@ -483,6 +487,9 @@ active proctype time() {
       later(1);
       later_in_database;
       later_in_pulse;
+#ifdef DAY_ENDS
+      assert(known_in != 1);
+#endif
       known_in = less(known_in);
       lag = less(lag);
       durable_known = (durable_known > 1 -> durable_known - 1 : durable_known);
@@ -591,7 +598,11 @@ active proctype world() {
 #ifdef LAST_COUNTS
       if
       :: machine = server
-      :: machine != 1 && has_last -> machine = 1 /* which was primary before */
+      :: machine != 1 && has_last ->
+        machine = 1 /* which was primary before */
+#ifdef FAILS_BACK
+        ; assert(false)
+#endif
       fi;
       durable_made_by = 0;
 #endif
@@ -629,7 +640,12 @@ init {
     :: observed = false
     fi;
     ttl[0] = LONGEST;
-    if :: ttl[1] = LONGEST :: ttl[1] = 1 fi;
+    if
+#ifndef BASE_FORGOTTEN /* which then comes soon */
+    :: ttl[1] = LONGEST
+#endif
+    :: ttl[1] = 1
+    fi;
     run client(0);
     run client(1)
   }
