@@ -16,6 +16,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
 GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
 -- Since when the database grants locks: lib/doc/quarantine.md
 GRANT SELECT, INSERT, DELETE ON rowlock_pulse TO rowlock_locking;
+-- `rowlock freeze`, `thaw` and `quarantine` need more: UPDATE on this one, and UPDATE and DELETE on rowlock_pulse, and PROCESS. Let
+-- the tables' owner run them.
+GRANT SELECT ON rowlock_quarantine TO rowlock_locking;
 -- Of shared_mutex and semaphore; `list` reads it too. Tables of version 5 had none: give this after `rowlock migrate up`.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_permits TO rowlock_locking;
 -- Only members of a quorum need the first of these, and only transaction::admit() and rowlock_admit() the second (version 8). `rowlock
@@ -52,6 +55,7 @@ GRANT SELECT, UPDATE (token_floor) ON rowlock_meta TO rowlock_reaping;
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_reaping;
 -- For its own lease.
 GRANT SELECT, INSERT, DELETE ON rowlock_pulse TO rowlock_reaping;
+GRANT SELECT ON rowlock_quarantine TO rowlock_reaping;
 GRANT SELECT, DELETE ON rowlock_tokens TO rowlock_reaping;
 GRANT SELECT, DELETE ON rowlock_permits TO rowlock_reaping;
 GRANT SELECT, UPDATE ON rowlock_reaper TO rowlock_reaping;

@@ -17,6 +17,9 @@ GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
 -- Since when the database grants locks: lib/doc/quarantine.md. Rows are only added.
 GRANT SELECT, INSERT, DELETE ON rowlock_reach TO rowlock_locking;
 GRANT SELECT, INSERT, DELETE ON rowlock_pulse TO rowlock_locking;
+-- `rowlock freeze`, `thaw` and `quarantine` need more: UPDATE on this one, and UPDATE and DELETE on rowlock_pulse. Let
+-- the tables' owner run them.
+GRANT SELECT ON rowlock_quarantine TO rowlock_locking;
 -- Of shared_mutex and semaphore; `list` reads it too. Tables of version 5 had none: give this after `rowlock migrate up`.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_permits TO rowlock_locking;
 -- Only members of a quorum need the first of these, and only transaction::admit() and rowlock_admit() the second (version 8). `rowlock
@@ -37,6 +40,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_reaping;
 -- For its own lease.
 GRANT SELECT, INSERT, DELETE ON rowlock_reach TO rowlock_reaping;
 GRANT SELECT, INSERT, DELETE ON rowlock_pulse TO rowlock_reaping;
+GRANT SELECT ON rowlock_quarantine TO rowlock_reaping;
 -- FOR UPDATE wants UPDATE of one column, whichever. With this one, no token can be lowered.
 GRANT SELECT, DELETE, UPDATE (name) ON rowlock_tokens TO rowlock_reaping;
 -- FOR UPDATE wants UPDATE of one column, whichever.

@@ -9,10 +9,11 @@
 namespace rowlock::backend {
 namespace {
 
-constexpr std::array<std::string_view, 31> table_kinds{"locks",
+constexpr std::array<std::string_view, 32> table_kinds{"locks",
                                                        "tokens",
                                                        "reach",
                                                        "pulse",
+                                                       "quarantine",
                                                        "meta",
                                                        "migrations",
                                                        "reaper",

@@ -13,6 +13,7 @@ std::optional<opinion> clock(examination&);
 std::optional<opinion> keepalive(examination&);
 std::optional<opinion> waiting(examination&);
 std::optional<opinion> limits(examination&);
+std::optional<opinion> quarantine(examination&);
 std::optional<opinion> takes(examination&);
 std::optional<opinion> as_migrated(examination&);
 

@@ -9,6 +9,7 @@
 
 #include "base/random_id.hpp"
 #include "diagnose/checks.hpp"
+#include "strategy/quarantine.hpp"
 
 namespace rowlock::diagnose {
 namespace {
@@ -35,7 +36,7 @@ constexpr std::array<right, 12> rights{{{"select", "meta"},
                                         {"update", "permits"},
                                         {"delete", "permits"}}};
 
-/// On each table of pulses.
+/// On each table of pulses. What an operator has set there is only read.
 constexpr std::array<std::string_view, 3> verbs_on_pulses{"select", "insert", "delete"};
 
 std::string upper(std::string_view word) {
@@ -90,7 +91,8 @@ std::optional<opinion> grants(examination& x) {
   std::string said;
   std::vector<right> all(rights.begin(), rights.end());
   for (auto const table : x.statements().sql().pulse_tables)
-    for (auto const verb : verbs_on_pulses) all.push_back({verb, table, "pulse"});
+    for (auto const verb : verbs_on_pulses)
+      if (table != "quarantine" || verb == "select") all.push_back({verb, table, "pulse"});
   for (auto const& one : all) try {
       x.ask(fmt::format("{}_may_{}_{}", one.of, one.verb, one.table));
     } catch (error const& e) {
@@ -150,6 +152,23 @@ std::optional<opinion> keepalive(examination& x) {
                                after->count()),
                    remedy};
   return opinion{verdict::ok, fmt::format("a dead connection is noticed after {} s", after->count())};
+}
+
+std::optional<opinion> quarantine(examination& x) {
+  using std::chrono::milliseconds;
+  if (!x.statements().pulses()) return std::nullopt;
+  auto const seen = x.ask("pulse_look", {std::int64_t{0}}).rows.at(0);
+  strategies::quarantine now{.left = milliseconds(backend::as_int(seen.at(2)))};
+  now.frozen = now.left > 0ms;
+  if (now.frozen) return opinion{verdict::warning, strategies::reason_of(now), "`rowlock thaw` ends it."};
+  if (backend::as_int(seen.at(3)) == 0)
+    return opinion{verdict::warning,
+                   "off: after a failover or a crash that forgets locks, two processes can own one lock",
+                   "rowlock quarantine on, unless replication loses nothing."};
+  if (!backend::is_null(seen.at(1))) now.left = milliseconds(backend::as_int(seen.at(1)));
+  if (now.left > 0ms) return opinion{verdict::warning, strategies::reason_of(now), "Wait."};
+  return opinion{verdict::ok,
+                 "on: after a failover or a crash nothing is granted until forgotten locks are over"};
 }
 
 // Uses a session and a wait queue of its own. Only the outcome matters.

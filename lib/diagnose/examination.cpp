@@ -119,13 +119,14 @@ bool examination::is_missing(std::string const& what) {
 namespace {
 
 std::optional<opinion> (*common(std::string_view name))(examination&) {
-  constexpr std::array<std::pair<std::string_view, std::optional<opinion> (*)(examination&)>, 8> all{
+  constexpr std::array<std::pair<std::string_view, std::optional<opinion> (*)(examination&)>, 9> all{
       {{"schema", schema},
        {"grants", grants},
        {"clock", clock},
        {"keepalive", keepalive},
        {"waiting", waiting},
        {"limits", limits},
+       {"quarantine", quarantine},
        {"takes", takes},
        {"tables", as_migrated}}};
   auto const found = std::find_if(all.begin(), all.end(), [&](auto const& one) { return one.first == name; });
@@ -213,7 +214,7 @@ std::vector<finding> examination::run() {
     return all;
   }
   std::vector<backend::named_check> checks(source_->sql().checks.begin(), source_->sql().checks.end());
-  checks.insert(checks.end(), {{"takes"}, {"tables"}});
+  checks.insert(checks.end(), {{"quarantine"}, {"takes"}, {"tables"}});
   for (auto const& one : checks)
     if (auto const found = look(one)) all.push_back({one.name, found->result, found->why, found->remedy});
   session_.reset();

@@ -52,13 +52,10 @@ std::string rehearse(examination& x, rehearsal& c, strategy which, locking_strat
   return "";
 }
 
-opinion in_quarantine(std::chrono::milliseconds left) {
-  return {verdict::warning,
-          fmt::format(
-              "not tried: the database may have forgotten locks, in a failover or a crash, and grants none "
-              "for {} s",
-              std::chrono::ceil<std::chrono::seconds>(left).count()),
-          "Wait. The time begins with the first process that asks for a lock."};
+opinion in_quarantine(strategies::quarantine const& now) {
+  return {verdict::warning, "not tried: " + strategies::reason_of(now),
+          now.frozen ? "`rowlock thaw` ends it."
+                     : "Wait. The time begins with the first process that asks for a lock."};
 }
 
 /// Errors that say nothing about the tables: the check has no result.
@@ -95,7 +92,7 @@ std::optional<opinion> takes(examination& x) {
         // In the trial's transaction, because what a take writes before is rolled back, too.
         auto const quarantine =
             strategies::settle_quarantine(c, x.statements(), x.options().ttl, x.deadline());
-        if (quarantine.left.count() > 0) return in_quarantine(quarantine.left);
+        if (quarantine.left.count() > 0) return in_quarantine(quarantine);
         if (traits(which).owns_session) c.expect_row_locks();
         wrong = rehearse(x, c, which, *how);
       } catch (error const& e) {

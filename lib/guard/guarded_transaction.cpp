@@ -308,8 +308,7 @@ bool guarded_transaction::lock_anchor(std::string const& name, wait_policy const
   if (p.in_server) {
     if (!run("guard_wait", {name}).rows.empty()) return true;
     refuse_level(name);
-    if (auto const now = quarantine(0ms); now.left > 0ms)
-      throw strategies::refused_in_quarantine(name, now.left);
+    if (auto const now = quarantine(0ms); now.left > 0ms) throw strategies::refused_in_quarantine(name, now);
     expect_this_database();
     throw error(
         errc::conflict,

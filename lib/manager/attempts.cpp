@@ -272,14 +272,13 @@ bool attempts::quarantine_ended(backend::connection& session) {
                                                  engine_.reply_deadline());
   if (now.left > 0ms) {
     quarantined_until_ = boot_clock::now() + now.left;
+    // One event for each time, also where a freeze is thawed and another one begins.
     auto const told = engine_.told_of_quarantine_until.exchange(quarantined_until_);
-    if (told < boot_clock::now())
+    if (told < quarantined_until_ - 2s || told > quarantined_until_ + 2s)
       engine_.events.report({.kind = event_kind::quarantined,
                              .name = any_.name,
                              .duration = now.left,
-                             .message =
-                                 "the database may have forgotten locks, in a failover or a crash: it grants "
-                                 "none until those would be over"});
+                             .message = strategies::reason_of(now)});
   }
   return now.changed && now.left == 0ms;
 }

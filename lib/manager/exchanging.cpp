@@ -149,7 +149,7 @@ exchanging::facts exchanging::attempt(backend::connection& session, strategies::
   if (std::get<strategies::refused>(came).by_nobody) {
     auto const now =
         strategies::settle_quarantine(session, engine_.database.statements(), asked.ttl, deadline);
-    if (now.left > 0ms) throw strategies::refused_in_quarantine(asked.name, now.left);
+    if (now.left > 0ms) throw strategies::refused_in_quarantine(asked.name, now);
     refuse_locked(asked.name);
   }
   return std::nullopt;

@@ -28,6 +28,11 @@ quarantine settle_quarantine(backend::connection& c, backend::statement_book con
   // Two sessions can write at once, and the server can crash in between: so each looks again.
   for (int round = 0; round < 5; ++round) {
     auto const seen = c.execute(book.at("pulse_look"), reach, deadline).rows.at(0);
+    if (auto const frozen = std::chrono::milliseconds(as_int(seen.at(2))); frozen > 0ms) {
+      now.left = frozen;
+      now.frozen = true;
+      return now;
+    }
     if (!is_null(seen.at(0))) {
       now.left = std::max(0ms, std::chrono::milliseconds(as_int(seen.at(0))));
       if (now.left <= longest) return now;
@@ -49,11 +54,18 @@ quarantine settle_quarantine(backend::connection& c, backend::statement_book con
   throw error(errc::conflict, "rowlock_pulse: its rows are gone as soon as they are written");
 }
 
-error refused_in_quarantine(std::string const& name, std::chrono::milliseconds left) {
-  return error(errc::row_locked,
-               fmt::format("'{}': the database may have forgotten locks, in a failover or a crash: it grants "
-                           "none for {} s",
-                           name, std::chrono::ceil<std::chrono::seconds>(left).count()));
+std::string reason_of(quarantine const& now) {
+  if (now.frozen && now.left > 24h)
+    return "the database is frozen by an operator, and grants nothing until it is thawed";
+  return fmt::format("{} for {} s",
+                     now.frozen
+                         ? "the database is frozen by an operator, and grants nothing"
+                         : "the database may have forgotten locks, in a failover or a crash, and grants none",
+                     std::chrono::ceil<std::chrono::seconds>(now.left).count());
+}
+
+error refused_in_quarantine(std::string const& name, quarantine const& now) {
+  return error(errc::row_locked, fmt::format("'{}': {}", name, reason_of(now)));
 }
 
 std::optional<std::int64_t> incarnation_of(backend::connection& c, backend::statement_book const& book,

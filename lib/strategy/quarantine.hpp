@@ -22,14 +22,19 @@ struct quarantine {
   std::chrono::milliseconds left{0};
   /// A pulse was written: a take that was refused can be repeated.
   bool changed = false;
+  /// An operator has frozen the database.
+  bool frozen = false;
 };
+
+/// "the database is frozen by an operator, and grants nothing for 5 s", without a full stop.
+std::string reason_of(quarantine const&);
 
 /// Lets this incarnation of the database grant leases of `ttl`, as far as that is allowed.
 quarantine settle_quarantine(backend::connection&, backend::statement_book const&,
                              std::chrono::milliseconds ttl, boot_time_point deadline);
 
 /// For calls that have no status to say it.
-error refused_in_quarantine(std::string const& name, std::chrono::milliseconds left);
+error refused_in_quarantine(std::string const& name, quarantine const&);
 
 /// Of a row that a waiter watches: a watch counts within one incarnation of the database.
 /// @return empty if the row has changed since, or no incarnation has begun

@@ -18,6 +18,15 @@ CREATE TABLE IF NOT EXISTS rowlock_pulse (
   PRIMARY KEY (begun, until, reach, id)
 ) ENGINE = InnoDB;
 
+-- What an operator has set: whether this database pauses after it may have forgotten locks, and until when it grants nothing. Read
+-- where a pulse is begun, and not by takes: a freeze moves safe_from.
+CREATE TABLE IF NOT EXISTS rowlock_quarantine (
+  id           TINYINT     NOT NULL PRIMARY KEY,
+  enabled      TINYINT     NOT NULL,
+  frozen_until DATETIME(6) NULL
+) ENGINE = InnoDB;
+INSERT INTO rowlock_quarantine (id, enabled) VALUES (1, 1) ON DUPLICATE KEY UPDATE id = 1;
+
 -- As lib/sql/mysql/pulse.sql has it.
 SELECT
   CAST(conv(left(sha2(coalesce(s.cluster, concat_ws('/',
@@ -58,14 +67,14 @@ MODIFIES SQL DATA SQL SECURITY INVOKER
 granting: BEGIN
   DECLARE wanted BIGINT DEFAULT least(in_ttl_ms, 300000);
   DECLARE rounds INT DEFAULT 0;
-  DECLARE durable, waits INT;
+  DECLARE durable, waits, frozen, pauses INT;
   DECLARE present, safe, since, over_at DATETIME(6);
   DECLARE longest, highest, absurd, fresh, here, started BIGINT;
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
   SET out_base = NULL;
   SET durable = @@global.innodb_flush_log_at_trx_commit IN (1, 3) AND (@@global.log_bin = 0 OR @@global.sync_binlog = 1);
   SET present = utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND;
-  WHILE rounds < 3 DO
+  again: WHILE rounds < 4 DO
     SET rounds = rounds + 1;
     SELECT q.base INTO out_base FROM rowlock_pulse AS q
     WHERE q.begun = (SELECT max(m.begun) FROM rowlock_pulse AS m) AND q.made_by = CAST(@rowlock_here AS SIGNED)
@@ -90,6 +99,10 @@ granting: BEGIN
         FROM /*M! information_schema *//*!80000 performance_schema */.global_status AS g
         WHERE g.variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')) AS s;
     ELSE
+      SELECT 1 INTO frozen FROM rowlock_quarantine AS z WHERE z.frozen_until > present;
+      IF frozen IS NOT NULL THEN
+        LEAVE granting;
+      END IF;
       SET safe = NULL;
       SELECT q.safe_from, q.begun, q.base INTO safe, since, highest FROM rowlock_pulse AS q
       WHERE q.begun = (SELECT max(m.begun) FROM rowlock_pulse AS m) AND q.made_by = CAST(@rowlock_here AS SIGNED)
@@ -112,16 +125,18 @@ granting: BEGIN
           coalesce((SELECT max(t.token) FROM rowlock_tokens AS t WHERE t.token < absurd), 0),
           coalesce((SELECT m.token_floor FROM rowlock_meta AS m WHERE m.token_floor < absurd), 0)) INTO highest;
         SELECT greatest(present, coalesce(max(q.begun) + INTERVAL 1 MICROSECOND, present)) INTO since FROM rowlock_pulse AS q;
+        SELECT coalesce(max(z.enabled), 1) INTO pauses FROM rowlock_quarantine AS z;
         INSERT INTO rowlock_pulse (begun, until, reach, id, safe_from, base, made_by, made_in)
-        VALUES (since, present + INTERVAL 1 HOUR, longest, fresh, present + INTERVAL 1000 * longest + 1000000 MICROSECOND, highest, here, started);
-        LEAVE granting;
+        VALUES (since, present + INTERVAL 1 HOUR, longest, fresh,
+          present + INTERVAL CASE WHEN pauses THEN 1000 * longest + 1000000 ELSE 0 END MICROSECOND, highest, here, started);
+        ITERATE again;  -- where the pause is off, it grants
       END IF;
       SET waits = NULL;
       SELECT 1 INTO waits FROM rowlock_pulse AS q
       WHERE q.begun = (SELECT max(m.begun) FROM rowlock_pulse AS m) AND q.made_by = CAST(@rowlock_here AS SIGNED)
         AND (q.made_in = CAST(@rowlock_start AS SIGNED) OR (q.made_in = 0 AND durable))
         AND q.until > present AND q.reach >= wanted LIMIT 1;
-      IF waits IS NOT NULL OR rounds = 3 THEN
+      IF waits IS NOT NULL OR rounds = 4 THEN
         LEAVE granting;
       END IF;
       SELECT greatest(wanted, coalesce(max(CASE WHEN q.until > present THEN q.reach END), 0)),
@@ -130,7 +145,7 @@ granting: BEGIN
       INSERT INTO rowlock_pulse (begun, until, reach, id, safe_from, base, made_by, made_in)
       VALUES (since, over_at, longest, fresh, safe, highest, here, started);
     END IF;
-  END WHILE;
+  END WHILE again;
 END;
 
 DROP PROCEDURE IF EXISTS rowlock_begun;

@@ -11,3 +11,4 @@ BEGIN
 END $$;
 DROP TABLE rowlock_pulse;
 DROP TABLE rowlock_reach;
+DROP TABLE rowlock_quarantine;

@@ -28,6 +28,15 @@ CREATE UNLOGGED TABLE rowlock_pulse (
 INSERT INTO rowlock_pulse (safe_from, reach, until, begun, base)
 SELECT clock_timestamp(), coalesce(max(r.ttl), 0), coalesce(max(r.until), clock_timestamp()), '-infinity', 0 FROM rowlock_reach AS r;
 
+-- What an operator has set: whether this database pauses after it may have forgotten locks, and until when it grants nothing. Read
+-- where a pulse is begun, and not by takes: a freeze moves safe_from.
+CREATE TABLE rowlock_quarantine (
+  id           integer PRIMARY KEY CHECK (id = 1),
+  enabled      boolean NOT NULL,
+  frozen_until timestamptz
+);
+INSERT INTO rowlock_quarantine (id, enabled) VALUES (1, true);
+
 UPDATE rowlock_meta SET schema_version = 2, oldest_reader = 2 WHERE id = 1;
 
 -- As the library has it (lib/sql/postgresql/pulse.sql), in the caller's transaction: so what it writes is there with the caller's
@@ -46,12 +55,16 @@ DECLARE
   since timestamptz;
   mine xid;
 BEGIN
-  FOR round IN 1..2 LOOP
+  FOR round IN 1..3 LOOP
     SELECT q.base INTO granted FROM rowlock_pulse AS q
     WHERE q.made_by = q.xmin AND q.made_at = pg_relation_filepath(q.tableoid) AND q.safe_from <= clock_timestamp()
       AND q.until > clock_timestamp() AND q.reach >= wanted LIMIT 1;
-    IF FOUND OR round = 2 THEN
+    IF FOUND OR round = 3 THEN
       RETURN granted;
+    END IF;
+    PERFORM FROM rowlock_quarantine AS z WHERE z.frozen_until > clock_timestamp();
+    IF FOUND THEN
+      RETURN NULL;
     END IF;
     PERFORM set_config('synchronous_commit',
       CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true);
@@ -71,8 +84,9 @@ BEGIN
         (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.token_floor < absurd));
       INSERT INTO rowlock_reach AS r (ttl, until, base) VALUES (longest, an_hour, highest) RETURNING r.xmin INTO mine;
       INSERT INTO rowlock_pulse (safe_from, reach, until, begun, base, made_by)
-      VALUES (clock_timestamp() + longest * interval '1 millisecond' + interval '1 second', longest, an_hour, clock_timestamp(), highest, mine);
-      RETURN NULL;
+      VALUES (clock_timestamp() + CASE WHEN (SELECT z.enabled FROM rowlock_quarantine AS z) IS FALSE THEN interval '0'
+        ELSE longest * interval '1 millisecond' + interval '1 second' END, longest, an_hour, clock_timestamp(), highest, mine);
+      CONTINUE;  -- where the pause is off, it grants
     END IF;
     PERFORM FROM rowlock_pulse AS q
     WHERE q.made_by = q.xmin AND q.made_at = pg_relation_filepath(q.tableoid) AND q.reach >= wanted AND q.until > clock_timestamp()
@@ -108,7 +122,7 @@ BEGIN
   EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', one);
   IF pg_catalog.strpos('rowlock_locks', '.') OPERATOR(pg_catalog.=) 0 THEN  -- else the migrator has put it in
     EXECUTE pg_catalog.replace(pg_catalog.pg_get_functiondef(one), body,
-      pg_catalog.regexp_replace(body, 'rowlock_locks|rowlock_tokens|rowlock_meta|rowlock_permits|rowlock_reach|rowlock_pulse',
+      pg_catalog.regexp_replace(body, 'rowlock_locks|rowlock_tokens|rowlock_meta|rowlock_permits|rowlock_reach|rowlock_pulse|rowlock_quarantine',
         pg_catalog.concat(pg_catalog.replace(place, '\', '\\'), '.\&'), 'g'));
   END IF;
   END LOOP;

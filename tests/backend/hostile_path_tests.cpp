@@ -143,7 +143,7 @@ END $do$)";
 // A program's session may have such, and pg_temp comes first unless the search path says otherwise.
 std::string temporary_views() {
   std::string text;
-  for (auto const* what : {"locks", "tokens", "meta", "reaper", "migrations", "reach", "pulse"})
+  for (auto const* what : {"locks", "tokens", "meta", "reaper", "migrations", "reach", "pulse", "quarantine"})
     text += fmt::format(
         "CREATE TEMPORARY VIEW rowlock_{0} AS SELECT * FROM trapped.rowlock_{0} WHERE trapped.always();",
         what);

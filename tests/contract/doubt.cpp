@@ -328,12 +328,12 @@ LEASE_CASE("attempts that all fail, on a database that gives nothing back either
     if (s == "lock_take") throw error(errc::failed, "refused by the test");
     if (s == "lock_release") throw error(errc::unreachable, "away by the test");
   };
-  for (int i = 0; i < 400; ++i) CHECK_THROWS_AS((void)x.try_acquire(), error);
+  for (int i = 0; i < 1'200; ++i) CHECK_THROWS_AS((void)x.try_acquire(), error);
   away = false;
   f.probe->reset();
   m.reset();
   CHECK(f.probe->executed("lock_release") >= 1);
-  CHECK(f.probe->executed("lock_release") <= 300);
+  CHECK(f.probe->executed("lock_release") <= 600);  // each of some 256 before the manager ends, and then
 }
 
 PAIRS_CASE("a late release does not wait for a row that somebody has locked: renewals come first",

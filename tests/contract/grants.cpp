@@ -8,6 +8,7 @@
 #include <regex>
 #include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
+#include <rowlock/quarantine.hpp>
 #include <sstream>
 
 #include "contract/fixture.hpp"
@@ -43,7 +44,7 @@ constexpr std::array roles{"rowlock_locking", "rowlock_reaping"};
 class postgresql_logins : public postgresql_fixture {
  public:
   static constexpr char const* file = "postgresql-grants.sql";
-  static constexpr int rights = 39;
+  static constexpr int rights = 41;
   /// As migrated: so the first lease has to raise the reach.
   static constexpr char const* first_pulse =
       "DELETE FROM rowlock_reach; DELETE FROM rowlock_pulse; INSERT INTO rowlock_pulse (safe_from, reach, "
@@ -67,7 +68,7 @@ template <class Database>
 class mysql_like_logins : public Database {
  public:
   static constexpr char const* file = "mysql-grants.sql";
-  static constexpr int rights = 47;
+  static constexpr int rights = 49;
   static constexpr char const* first_pulse = "UPDATE rowlock_pulse SET reach = 0";
   mysql_like_logins() {
     this->make_functions();
@@ -260,5 +261,25 @@ GRANTS_CASE("grants: a role that locks can't reap, migrate or lower the floor, o
     FAIL("it reaps");
   } catch (error const& e) {
     CHECK(e.reason() == errc::access_denied);
+  }
+}
+
+GRANTS_CASE("grants: neither role can freeze the database, thaw it, or turn the quarantine off") {
+  granted<logins> f;
+  quarantine_options o;
+  o.schema = f.options.schema;
+  freeze_options more;
+  more.schema = f.options.schema;
+  for (std::string const role : roles) {
+    CAPTURE(role);
+    for (auto const& what :
+         std::vector<std::function<void()>>{[&] { freeze(f.as(role), more); }, [&] { thaw(f.as(role), o); },
+                                            [&] { enable_quarantine(f.as(role), false, o); }})
+      try {
+        what();
+        FAIL("done");
+      } catch (error const& e) {
+        CHECK(e.reason() == errc::access_denied);
+      }
   }
 }

@@ -377,6 +377,20 @@ ROW_LOCK_CASE("an uncontended row lock is two round trips, without anything writ
   CHECK(f.probe->executed("lock_release") == 1);
 }
 
+ROW_LOCK_CASE("C92: a holder that has pinged keeps no snapshot, so that vacuum cleans behind it") {
+  if (!tells_holder(pair)) return;
+  auto const m = f.manager();
+  auto const lock = m->make_mutex("x", {.ttl = 9s}).try_acquire();
+  REQUIRE(lock);
+  CHECK(eventually([&] {
+    return number(f,
+                  "SELECT count(*) FROM pg_stat_activity AS a, pg_locks AS l WHERE l.pid = a.pid AND "
+                  "l.relation = 'rowlock_locks'::regclass AND l.mode = 'RowShareLock' AND "
+                  "a.state = 'idle in transaction' AND a.backend_xmin IS NULL") == 1;
+  }));
+  CHECK(lock->valid());
+}
+
 ROW_LOCK_CASE("a server that is silent keeps no ping waiting behind another: all holders are told together") {
   constexpr int all = 6;
   std::atomic<int> pinged{0};

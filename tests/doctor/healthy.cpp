@@ -10,11 +10,12 @@ namespace {
 
 std::vector<std::string> checks_of(server_kind k) {
   if (k == server_kind::postgresql)
-    return {"connection", "schema",    "grants",   "writable", "isolation", "timeouts",  "durability",
-            "replicas",   "snapshots", "creators", "pooler",   "clock",     "keepalive", "waiting",
-            "limits",     "tls",       "index",    "takes",    "tables"};
-  return {"connection", "schema",    "grants",  "writable", "isolation", "timeouts", "durability", "replicas",
-          "clock",      "keepalive", "waiting", "limits",   "tls",       "index",    "takes",      "tables"};
+    return {"connection", "schema",    "grants",   "writable",   "isolation", "timeouts",  "durability",
+            "replicas",   "snapshots", "creators", "pooler",     "clock",     "keepalive", "waiting",
+            "limits",     "tls",       "index",    "quarantine", "takes",     "tables"};
+  return {"connection", "schema",   "grants",     "writable",  "isolation", "timeouts",
+          "durability", "replicas", "clock",      "keepalive", "waiting",   "limits",
+          "tls",        "index",    "quarantine", "takes",     "tables"};
 }
 
 /// Changes when anybody writes. (The locks that the doctor tries are rolled back.)

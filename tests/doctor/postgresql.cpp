@@ -77,7 +77,8 @@ TEST_CASE("C34: postgresql: row-level security and unlogged tables: none of the 
   server_scene const s(server_kind::postgresql, {.durable = true});
   for (std::string const table :
        {"rowlock_locks", "rowlock_tokens", "rowlock_meta", "rowlock_permits", "rowlock_quorum",
-        "rowlock_admitted", "rowlock_reaper", "rowlock_migrations", "rowlock_reach", "rowlock_pulse"}) {
+        "rowlock_admitted", "rowlock_reaper", "rowlock_migrations", "rowlock_reach", "rowlock_quarantine",
+        "rowlock_pulse"}) {
     CAPTURE(table);
     s.sql("ALTER TABLE " + table + " ENABLE ROW LEVEL SECURITY");
     expect(s.examine(), "row_security", verdict::error, "may hide rows of " + table + " from this role",

@@ -70,6 +70,21 @@ TEST_CASE("C79: takes: the first lock of fresh tables, and a database that grant
   CHECK(s.value("SELECT count(*) FROM rowlock_pulse") == "0");
 }
 
+TEST_CASE_TEMPLATE("quarantine: frozen, off, running, on", Server, on_postgresql, on_mariadb, on_mysql) {
+  server_scene const s(Server::kind);
+  bool const mysql = Server::kind != server_kind::postgresql;
+  expect(s.examine(), "quarantine", verdict::ok, "on: after a failover");
+  std::string const in_an_hour = mysql ? "utc_timestamp(6) + INTERVAL 1 HOUR" : "now() + interval '1 hour'";
+  s.sql("UPDATE rowlock_quarantine SET frozen_until = " + in_an_hour);
+  expect(s.examine(), "quarantine", verdict::warning, "frozen by an operator", "rowlock thaw");
+  s.sql("UPDATE rowlock_quarantine SET frozen_until = NULL, enabled = " + std::string(mysql ? "0" : "false"));
+  expect(s.examine(), "quarantine", verdict::warning, "off: ", "rowlock quarantine on");
+  s.sql("UPDATE rowlock_quarantine SET enabled = " + std::string(mysql ? "1" : "true"));
+  s.sql("UPDATE rowlock_pulse SET safe_from = " + in_an_hour +
+        (mysql ? "" : ", made_by = pg_current_xact_id()::xid"));
+  expect(s.examine(), "quarantine", verdict::warning, "may have forgotten locks", "Wait");
+}
+
 TEST_CASE("C79: takes: a trigger that keeps locks from being taken <sqlite>") {
   sqlite_fixture f;
   f.sql(

@@ -69,6 +69,40 @@ FUNCTIONS_CASE("quarantine: each take by a function is refused, and the first be
   }
 }
 
+FUNCTIONS_CASE("freeze: no take by a function is granted, and none begins an incarnation") {
+  forgetful<Place> const p;
+  auto const sql = p.session();
+  auto const lease = p.take(*sql, "x");
+  REQUIRE(lease);
+  auto const frozen_until = [&](std::string const& when) {
+    CHECK(p.ask("UPDATE " + p.table("quarantine") + " SET frozen_until = " + when + ";").empty());
+  };
+  p.forget_pulses();
+  frozen_until(p.in_seconds(3600));
+  CHECK_FALSE(p.take(*sql, "y"));
+  CHECK_FALSE(p.permit(*sql, "s", 1, 3));
+  CHECK_FALSE(p.once(*sql, "o"));
+  CHECK(p.renew(*sql, "x", lease->term) == "1");
+  CHECK(p.release(*sql, "x", lease->term) == "1");
+  CHECK(p.pulses() == "0");
+  frozen_until("NULL");
+  CHECK_FALSE(p.take(*sql, "y"));
+  CHECK(p.pulses() == "1");
+}
+
+FUNCTIONS_CASE("quarantine: off: a function grants at once what begins an incarnation") {
+  forgetful<Place> const p;
+  auto const sql = p.session();
+  auto const before = p.take(*sql, "x", 1000);
+  REQUIRE(before);
+  CHECK(p.ask("UPDATE " + p.table("quarantine") + " SET enabled = " + (p.is_mysql() ? "0;" : "false;"))
+            .empty());
+  p.forget_pulses();
+  auto const after = p.take(*sql, "y", 60'000);
+  REQUIRE(after);
+  CHECK(after->token > before->token + 3'600'000'000);
+}
+
 FUNCTIONS_CASE(
     "quarantine: a pulse that was begun in a savepoint counts, and one that was rolled back does "
     "not") {

@@ -216,6 +216,17 @@ TEST_CASE(
     db.script("DROP TABLE rowlock_pulse");
     expected = {"table rowlock_pulse is missing"};
   }
+  SUBCASE("no setting") {
+    db.script("DROP TABLE rowlock_quarantine");
+    expected = {"table rowlock_quarantine is missing"};
+  }
+  SUBCASE("a setting that a crash would empty") {
+    db.script("ALTER TABLE rowlock_quarantine SET UNLOGGED");
+    expected = {
+        "column rowlock_quarantine.id is 'integer not null primary key in an unlogged table' and should be "
+        "'integer "
+        "not null primary key'"};
+  }
   SUBCASE("a column is missing") {
     db.script("ALTER TABLE rowlock_pulse DROP COLUMN base");
     expected = {"column rowlock_pulse.base (bigint not null) is missing"};
@@ -244,7 +255,8 @@ TEST_CASE(
     db.apply_raw(quarantine_version, "up");
     db.script("UPDATE rowlock_meta SET schema_version = 1");
     expected = {"table rowlock_reach is not part of version 1",
-                "table rowlock_pulse is not part of version 1"};
+                "table rowlock_pulse is not part of version 1",
+                "table rowlock_quarantine is not part of version 1"};
   }
   auto const lines = m.validate();
   for (auto const& line : expected) CHECK(std::ranges::count(lines, line) == 1);
@@ -265,6 +277,10 @@ TEST_CASE_TEMPLATE("quarantine: validate tells of what is missing of version 2",
   SUBCASE("no pulse") {
     db.script("DROP TABLE rowlock_pulse");
     expected = "table rowlock_pulse is missing";
+  }
+  SUBCASE("no setting") {
+    db.script("DROP TABLE rowlock_quarantine");
+    expected = "table rowlock_quarantine is missing";
   }
   SUBCASE("a column is missing") {
     db.script("ALTER TABLE rowlock_pulse DROP COLUMN base");

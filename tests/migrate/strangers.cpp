@@ -103,6 +103,7 @@ TEST_CASE("C12: so are the tables of the next version that another role has put 
   std::string table;
   SUBCASE("reach") { table = "rowlock_reach"; }
   SUBCASE("pulse") { table = "rowlock_pulse"; }
+  SUBCASE("quarantine") { table = "rowlock_quarantine"; }
   her.does("CREATE TABLE " + table + " (ttl bigint); GRANT ALL ON " + table + " TO PUBLIC");
   her.traps(table);
   migrator m(db.source());
@@ -131,6 +132,12 @@ TEST_CASE("C12: views by the names of tables are not even read<postgresql>") {
     migrator(db.source()).up();
     db.script("DROP TABLE rowlock_pulse");
     her.does("CREATE VIEW rowlock_pulse AS SELECT says(5) AS base; GRANT ALL ON rowlock_pulse TO PUBLIC");
+  }
+  SUBCASE("the setting of version 2") {
+    migrator(db.source()).up();
+    db.script("DROP TABLE rowlock_quarantine");
+    her.does(
+        "CREATE VIEW rowlock_quarantine AS SELECT says(5) AS id; GRANT ALL ON rowlock_quarantine TO PUBLIC");
   }
   SUBCASE("one of them") {
     migrator(db.source()).up();

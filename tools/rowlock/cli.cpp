@@ -318,6 +318,9 @@ end_of_program run_program(int argc, char** argv) {
   add_repair(app, call);
   add_migrate(app, call);
   add_doctor(app, call);
+  add_freeze(app, call);
+  add_thaw(app, call);
+  add_quarantine(app, call);
   add_grants(app, call);
   add_version(app, call);
   return reported(call, [&]() -> end_of_program {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <rowlock/quarantine.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,6 +59,9 @@ void add_lead(CLI::App&, invocation&);
 void add_leader(CLI::App&, invocation&);
 void add_quorum(CLI::App&, invocation&);
 void add_reap(CLI::App&, invocation&);
+void add_freeze(CLI::App&, invocation&);
+void add_thaw(CLI::App&, invocation&);
+void add_quarantine(CLI::App&, invocation&);
 void add_doctor(CLI::App&, invocation&);
 void add_repair(CLI::App&, invocation&);
 void add_grants(CLI::App&, invocation&);
@@ -70,6 +74,9 @@ CLI::Option* add_duration(CLI::App&, std::string const& names, std::optional<std
 
 /// For commands that take a lock. @throws failure(exit_usage) for a name that rowlock keeps for itself
 void refuse_reserved(std::string_view name);
+
+/// Why the database grants nothing, or that the quarantine is off. Empty: neither.
+std::string quarantine_in_words(quarantine_state const&);
 
 /// A line of `rowlock: ...` on stderr, control characters made harmless.
 void say(std::string_view message);

@@ -40,8 +40,8 @@ struct table_rights {
 constexpr std::array<table_rights, 3> all_written{{{"torture_locks", "INSERT, UPDATE, DELETE"},
                                                    {"torture_tokens", "INSERT, UPDATE"},
                                                    {"torture_permits", "INSERT, UPDATE, DELETE"}}};
-constexpr std::array<std::string_view, 5> all_read{"torture_meta", "torture_locks", "torture_tokens",
-                                                   "torture_permits", "torture_quorum"};
+constexpr std::array<std::string_view, 6> all_read{"torture_meta",    "torture_locks",  "torture_tokens",
+                                                   "torture_permits", "torture_quorum", "torture_quarantine"};
 
 std::string some_password() {
   std::random_device random;

@@ -43,7 +43,7 @@ std::string as_script(std::string_view text) {
   return "DELIMITER $$\n" + std::string(text) + "$$\nDELIMITER ;\n";
 }
 
-constexpr std::array<std::string_view, 1> pulse_tables{"pulse"};
+constexpr std::array<std::string_view, 2> pulse_tables{"pulse", "quarantine"};
 
 }  // namespace
 

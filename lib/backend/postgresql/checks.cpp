@@ -76,11 +76,11 @@ std::optional<opinion> timeouts(examiner& x) {
 }
 
 constexpr auto logged_tables = {"meta",     "locks",  "tokens",     "permits", "quorum",
-                                "admitted", "reaper", "migrations", "reach"};
+                                "admitted", "reaper", "migrations", "reach",   "quarantine"};
 // A crash has to empty this one: by that it shows. See quarantine.hpp
 constexpr auto unlogged_table = "pulse";
-constexpr auto tables_of_ours = {"meta",     "locks",  "tokens",     "permits", "quorum",
-                                 "admitted", "reaper", "migrations", "reach",   unlogged_table};
+constexpr auto tables_of_ours = {"meta",   "locks",      "tokens", "permits",    "quorum",      "admitted",
+                                 "reaper", "migrations", "reach",  "quarantine", unlogged_table};
 
 // A policy that hides rows also hides holders, admissions or voters.
 std::optional<opinion> row_security(examiner& x) {

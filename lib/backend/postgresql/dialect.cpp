@@ -34,7 +34,7 @@ std::string finish_routine(std::string_view routine) {
   return fmt::format("ALTER FUNCTION {} SET search_path = pg_catalog, pg_temp", routine);
 }
 
-constexpr std::array<std::string_view, 2> pulse_tables{"reach", "pulse"};
+constexpr std::array<std::string_view, 3> pulse_tables{"reach", "pulse", "quarantine"};
 
 }  // namespace
 

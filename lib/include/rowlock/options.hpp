@@ -97,7 +97,8 @@ enum class event_kind {
   released,
   ended,  ///< this process no longer holds the lock, for any reason: once for each `taken`
   error,
-  quarantined,  ///< the database may have forgotten locks, and grants none for `duration`. Once for each time
+  quarantined,  ///< the database may have forgotten locks, or is frozen, and grants none for `duration`. Once
+                ///< for each time
 };
 ROWLOCK_EXPORT char const* to_string(event_kind) noexcept;
 

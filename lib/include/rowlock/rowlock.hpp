@@ -9,6 +9,7 @@
 #include <rowlock/metrics.hpp>
 #include <rowlock/migrator.hpp>
 #include <rowlock/once.hpp>
+#include <rowlock/quarantine.hpp>
 #include <rowlock/quorum.hpp>
 #include <rowlock/reaper.hpp>
 #include <rowlock/repair.hpp>

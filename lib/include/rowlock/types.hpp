@@ -186,7 +186,7 @@ enum class acquire_status {
   contended,
   done,  ///< of strategy once: recorded as done, so the call did not wait
   /// No holder, but the database may have forgotten one, in a failover or a crash. It grants no lock until
-  /// the longest of those would be over.
+  /// the longest of those would be over. Or an operator has frozen the database (rowlock::freeze()).
   quarantined,
 };
 

@@ -35,6 +35,9 @@ WHERE t.table_schema = coalesce(nullif($1, ''), database()) AND t.table_name = c
 UNION ALL
 SELECT t.table_name FROM information_schema.tables AS t
 WHERE t.table_schema = coalesce(nullif($1, ''), database()) AND t.table_name = concat($2, 'pulse') AND t.table_type LIKE '%VIEW'
+UNION ALL
+SELECT t.table_name FROM information_schema.tables AS t
+WHERE t.table_schema = coalesce(nullif($1, ''), database()) AND t.table_name = concat($2, 'quarantine') AND t.table_type LIKE '%VIEW'
 
 -- What is flushed the server decides.
 -- name: flush_committed

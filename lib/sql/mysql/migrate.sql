@@ -206,7 +206,10 @@ FROM JSON_TABLE('[
   [2, "pulse", "safe_from", "datetime(6) not null"],
   [2, "pulse", "base", "bigint not null"],
   [2, "pulse", "made_by", "bigint not null"],
-  [2, "pulse", "made_in", "bigint not null"]
+  [2, "pulse", "made_in", "bigint not null"],
+  [2, "quarantine", "id", "tinyint not null primary key"],
+  [2, "quarantine", "enabled", "tinyint not null"],
+  [2, "quarantine", "frozen_until", "datetime(6)"]
 ]', '$[*]' COLUMNS (
   since INT PATH '$[0]',
   in_table VARCHAR(64) PATH '$[1]',

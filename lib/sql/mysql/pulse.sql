@@ -40,6 +40,11 @@ q.made_by = CAST(@rowlock_here AS SIGNED)
     /*!80000 FOR SHARE *//*M! LOCK IN SHARE MODE */ SKIP LOCKED)<<>>
 -- end
 
+-- Whether an operator has frozen the database: it grants nothing, and none begins an incarnation.
+-- fragment: frozen
+EXISTS (SELECT 1 FROM rowlock_quarantine AS z WHERE z.frozen_until > utc_timestamp(6))<<>>
+-- end
+
 -- As a table: the last pulse, if this server made it.
 -- fragment: pulses
 FROM (SELECT p.* FROM rowlock_pulse AS p ORDER BY p.begun DESC, p.until DESC, p.reach DESC LIMIT 1) AS q WHERE <<made_here >><<>>
@@ -65,12 +70,15 @@ FROM (
   WHERE g.variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')) AS s
 
 -- How many milliseconds it is until leases of $1 milliseconds are granted (null: not by any pulse), and until anything is (null: there
--- is none).
+-- is none). How long the database is frozen, and whether it pauses after it may have forgotten locks.
 -- name: pulse_look
 SELECT
   CAST(ceil(min(CASE WHEN q.reach >= least($1, 300000) AND q.until > utc_timestamp(6)
     THEN timestampdiff(MICROSECOND, utc_timestamp(6), q.safe_from) END) / 1000) AS SIGNED),
-  CAST(ceil(min(timestampdiff(MICROSECOND, utc_timestamp(6), q.safe_from)) / 1000) AS SIGNED)
+  CAST(ceil(min(timestampdiff(MICROSECOND, utc_timestamp(6), q.safe_from)) / 1000) AS SIGNED),
+  coalesce((SELECT CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), z.frozen_until) / 1000) AS SIGNED)
+    FROM rowlock_quarantine AS z WHERE z.frozen_until > utc_timestamp(6)), 0),
+  coalesce((SELECT CAST(z.enabled AS SIGNED) FROM rowlock_quarantine AS z), 1)
 <<pulses >>
 
 -- A new incarnation: nothing is granted until the longest lease that can have been forgotten is over, and a second longer: one that
@@ -79,13 +87,14 @@ SELECT
 -- Two at once: both add one, and the later one counts. Also where the clock went back, so that all pulses are further ahead than they
 -- can have been made. begun: above all that are there, whatever the clocks of the servers are. base: an hour above all tokens, in
 -- microseconds, so that it is above those that were forgotten. (A token that a hand has put ten years ahead is left to itself.)
+-- Where an operator has turned the pause off, grants begin at once.
 -- name: pulse_begin
 INSERT INTO rowlock_pulse (begun, until, reach, id, safe_from, base, made_by, made_in)
 SELECT greatest(utc_timestamp(6), coalesce((SELECT max(q.begun) + INTERVAL 1 MICROSECOND FROM rowlock_pulse AS q), utc_timestamp(6))),
   utc_timestamp(6) + INTERVAL 1 HOUR,
   known.reach,
   CAST(conv(left(sha2(concat(uuid(), rand(), connection_id()), 256), 15), 16, 10) AS SIGNED),
-  utc_timestamp(6) + INTERVAL 1000 * known.reach + 1000000 MICROSECOND,
+  utc_timestamp(6) + INTERVAL CASE WHEN known.enabled THEN 1000 * known.reach + 1000000 ELSE 0 END MICROSECOND,
   3600000000 + greatest(
     timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)),
     coalesce((SELECT max(q.base) FROM rowlock_pulse AS q), 0),
@@ -99,8 +108,9 @@ FROM (
       coalesce((SELECT max(q.reach) FROM rowlock_pulse AS q WHERE q.until > utc_timestamp(6) - INTERVAL 1 DAY), 0),
       coalesce((SELECT max(l.ttl) FROM rowlock_locks AS l WHERE l.term IS NOT NULL AND l.owner_process IS NOT NULL), 0),
       coalesce((SELECT max(p.ttl) FROM rowlock_permits AS p), 0))) AS reach,
+    coalesce((SELECT z.enabled FROM rowlock_quarantine AS z), 1) AS enabled,
     timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + 315360000000000 AS absurd) AS known
-WHERE NOT EXISTS (
+WHERE NOT <<frozen >> AND NOT EXISTS (
   SELECT 1 <<pulses >> AND q.safe_from <= utc_timestamp(6) + INTERVAL 1000 * known.reach + 1000000 MICROSECOND)
 
 -- Before leases of $1 milliseconds are granted, for an hour: so that the next incarnation waits for them. It is a copy of the last
@@ -129,13 +139,56 @@ WHERE (q.begun, q.until) < (
   SELECT l.begun, l.until FROM (SELECT p.begun, p.until FROM rowlock_pulse AS p ORDER BY p.begun DESC, p.until DESC LIMIT 1
     /*!80000 FOR SHARE *//*M! LOCK IN SHARE MODE */ SKIP LOCKED) AS l)
 
+-- A freeze is a later safe_from, so the incarnation stays what it is: renewals and watches go on. pulse_set_frozen, pulse_thaw and
+-- pulse_freeze are one transaction: a session in between would take the pulses for those of a clock that went back.
+-- $1: for how many milliseconds; null: no longer.
+-- name: pulse_set_frozen
+UPDATE rowlock_quarantine SET frozen_until = utc_timestamp(6) + INTERVAL 1000 * $1 MICROSECOND
+
+-- name: pulse_set_enabled
+UPDATE rowlock_quarantine SET enabled = $1 <> 0
+
+-- Pulses as they were before a freeze, or later: no quarantine is longer than 301 seconds. None, where the pause is off.
+-- name: pulse_thaw
+UPDATE rowlock_pulse AS q STRAIGHT_JOIN rowlock_quarantine AS z
+SET q.safe_from = CASE WHEN z.enabled THEN greatest(utc_timestamp(6), least(q.begun, utc_timestamp(6)) + INTERVAL 301 SECOND)
+  ELSE utc_timestamp(6) END
+WHERE <<made_here >> AND q.safe_from > CASE
+  WHEN z.enabled THEN greatest(utc_timestamp(6), least(q.begun, utc_timestamp(6)) + INTERVAL 301 SECOND) ELSE utc_timestamp(6) END
+
+-- Pulses that grant before the freeze is over. Repeated until there are none: a statement from before can still add one.
+-- name: pulse_freeze
+UPDATE rowlock_pulse AS q STRAIGHT_JOIN rowlock_quarantine AS z SET q.safe_from = z.frozen_until
+WHERE <<made_here >> AND z.frozen_until > utc_timestamp(6) AND q.safe_from < z.frozen_until
+
+-- Instead of pulse_freeze, where the database is not what it was: what follows is another incarnation.
+-- name: pulse_forget
+UPDATE rowlock_pulse SET made_by = 0 WHERE made_by <> 0
+
+-- Transactions that can still grant by a pulse as it was, or have added one or granted and not committed: one that waits, runs, has
+-- written, or sees the database as it was. (Not who only has a row locked, at READ COMMITTED: a holder.) And sessions that run a
+-- statement: between those of a procedure there is no transaction. Which, its session, whose, and its age in milliseconds. The server
+-- keeps what it tells of transactions for 100 ms. Needs PROCESS. (No trx_id: a transaction gets another one when it first writes.)
+-- name: pulse_in_the_way
+SELECT concat('transaction of ', t.trx_mysql_thread_id, ' since ', t.trx_started), CAST(t.trx_mysql_thread_id AS SIGNED),
+  coalesce(concat(p.user, '@', p.host), ''), CAST(1000 * greatest(timestampdiff(SECOND, t.trx_started, now()), 0) AS SIGNED)
+FROM information_schema.innodb_trx AS t LEFT JOIN information_schema.processlist AS p ON p.id = t.trx_mysql_thread_id
+WHERE t.trx_mysql_thread_id <> connection_id() AND (t.trx_state <> 'RUNNING' OR t.trx_query IS NOT NULL OR t.trx_rows_modified > 0
+  OR t.trx_isolation_level NOT IN ('READ COMMITTED', 'READ UNCOMMITTED'))
+UNION ALL
+SELECT concat('session ', p.id), CAST(p.id AS SIGNED), concat(p.user, '@', p.host), CAST(1000 * coalesce(p.time, 0) AS SIGNED)
+FROM information_schema.processlist AS p WHERE p.command IN ('Query', 'Execute') AND p.id <> connection_id()
+
 -- Of a row that a waiter watches (takeover::observed, and where the clock went back): in which incarnation it has the term $2 and the
 -- renewals $3. One statement, one snapshot: both are of that incarnation. A watch counts within one, for a term and its renewals can
 -- come back as they were.
 -- name: pulse_watch
 SELECT <<incarnation l.token>> FROM rowlock_locks AS l WHERE l.name = $1 AND l.term = $2 AND l.renewals = $3
 
--- Of the doctor: one for each right on this table that locking needs.
+-- Of the doctor: one for each right on these tables that locking needs.
+-- name: pulse_may_select_quarantine
+SELECT 1 FROM rowlock_quarantine WHERE FALSE
+
 -- name: pulse_may_select_pulse
 SELECT 1 FROM rowlock_pulse WHERE FALSE
 

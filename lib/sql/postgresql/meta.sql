@@ -13,7 +13,7 @@ FROM pg_catalog.pg_database AS d WHERE d.datname OPERATOR(pg_catalog.=) pg_catal
 SELECT c.relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind NOT IN ('r', 'p') AND c.relname IN ($2::text || 'meta', $2::text || 'migrations',
   $2::text || 'locks', $2::text || 'tokens', $2::text || 'reaper', $2::text || 'permits', $2::text || 'quorum', $2::text || 'admitted',
-  $2::text || 'reach', $2::text || 'pulse')
+  $2::text || 'reach', $2::text || 'pulse', $2::text || 'quarantine')
 
 -- A change, so that something is flushed: with it is all that was committed before. No SELECT to the session, which flushes none.
 -- name: flush_committed

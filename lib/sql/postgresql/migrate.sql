@@ -64,7 +64,8 @@ WHERE a.pid <> pg_backend_pid() AND EXISTS (
                                           to_regclass('rowlock_meta'), to_regclass('rowlock_migrations'),
                                           to_regclass('rowlock_reaper'), to_regclass('rowlock_permits'),
                                           to_regclass('rowlock_quorum'), to_regclass('rowlock_admitted'),
-                                          to_regclass('rowlock_reach'), to_regclass('rowlock_pulse'))
+                                          to_regclass('rowlock_reach'), to_regclass('rowlock_pulse'),
+                                          to_regclass('rowlock_quarantine'))
       WHEN 'advisory' THEN ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(
         format('rowlock migrate %s %s', coalesce(nullif($1::text, ''), current_schema()), $2::text), 0)
       ELSE false END)
@@ -89,7 +90,7 @@ ours AS (
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
   WHERE n.nspname = $1 AND c.relname IN ($2::text || 'meta', $2::text || 'migrations', $2::text || 'locks',
     $2::text || 'tokens', $2::text || 'reaper', $2::text || 'permits', $2::text || 'quorum', $2::text || 'admitted',
-    $2::text || 'reach', $2::text || 'pulse')),
+    $2::text || 'reach', $2::text || 'pulse', $2::text || 'quarantine')),
 our_functions(name, types) AS (VALUES  -- 25: text, 20: bigint, 1186: interval, 28: xid, 1009: text[], 1011: xid[]
   ('try_acquire', '25 1186 25'), ('take_seen', '25 1186 25 28 20'), ('renew', '25 25'), ('release', '25 25'), ('require', '25 25'),
   ('try_acquire_shared', '25 1186 25'), ('try_acquire_exclusive', '25 1186 25'), ('try_acquire_permit', '25 20 20 1186 25'),
@@ -249,7 +250,10 @@ FROM (VALUES
   (2, 'pulse', 'begun', 'timestamp with time zone not null'),
   (2, 'pulse', 'base', 'bigint not null'),
   (2, 'pulse', 'made_by', 'xid not null'),
-  (2, 'pulse', 'made_at', 'text not null')
+  (2, 'pulse', 'made_at', 'text not null'),
+  (2, 'quarantine', 'id', 'integer not null primary key'),
+  (2, 'quarantine', 'enabled', 'boolean not null'),
+  (2, 'quarantine', 'frozen_until', 'timestamp with time zone')
 ) AS e(since, in_table, column_name, definition)
 WHERE e.since <= $1::bigint
 

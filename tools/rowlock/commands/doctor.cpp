@@ -52,6 +52,7 @@ locks are held.
   tls          is the connection encrypted, where it leaves this machine
   index        are names found by a unique index, and compared byte for byte
   file_system  can locks of files be relied on there (SQLite)
+  quarantine   is the database frozen, or is the quarantine off (not SQLite)
   takes        is a lock of each strategy taken, renewed and given back
   tables       what `rowlock migrate validate` finds, if this role may look
 

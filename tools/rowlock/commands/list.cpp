@@ -82,6 +82,20 @@ void for_each_page(invocation& call, list_options wanted,
   }
 }
 
+/// What holds for all of them. Not of a server that takes no writes: it has no pulses.
+void say_quarantine(invocation& call) try {
+  auto const& db = call.use_database();
+  quarantine_options o;
+  o.table_prefix = db.table_prefix;
+  o.schema = db.schema;
+  auto const now = look_at_quarantine(source_from_url(db.url), o);
+  auto const what = now ? quarantine_in_words(*now) : "";
+  if (!what.empty()) say(what);
+} catch (error const& e) {
+  if (e.reason() != errc::read_only)
+    say(fmt::format("warning: whether it grants locks is not known: {}", e.what()));
+}
+
 /// What it has of a lock that several may hold.
 std::string part_of(lock_info const& lock) {
   auto const& h = lock.holder;
@@ -306,6 +320,7 @@ end_of_program list(invocation& call, options& o) {
     print_json(call, o.locks);
   else
     print_table(call, o.locks);
+  say_quarantine(call);
   return {};
 }
 

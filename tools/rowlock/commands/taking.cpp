@@ -264,6 +264,17 @@ void taking::refuse_own(attempted const& a) const {
           a.busy));
 }
 
+std::string taking::why_quarantined() const try {
+  quarantine_options o;
+  o.table_prefix = db_.table_prefix;
+  o.schema = db_.schema;
+  auto const now = look_at_quarantine(source_from_url(db_.url), o);
+  auto const what = now ? quarantine_in_words(*now) : "";
+  return what.empty() ? "the database granted none just now. Try again" : what;
+} catch (error const& e) {
+  return fmt::format("the database granted none just now ({})", e.what());
+}
+
 exit_status taking::say_not_had(attempted const& a) const {
   auto const& name = a.busy.empty() ? names_.front() : a.busy;
   if (a.status == acquire_status::done) {
@@ -283,11 +294,8 @@ exit_status taking::say_not_had(attempted const& a) const {
     return exit_busy;
   }
   if (a.status == acquire_status::quarantined) {
-    say(
-        fmt::format("'{}' could not be taken{}: the database may have forgotten locks, in a failover or a "
-                    "crash. It grants "
-                    "none until those would be over",
-                    name, options_.wait ? " within " + format_duration(*options_.wait) : ""));
+    say(fmt::format("'{}' could not be taken{}: {}", name,
+                    options_.wait ? " within " + format_duration(*options_.wait) : "", why_quarantined()));
     return exit_busy;
   }
   auto const who = a.holder ? "held by " + describe(*a.holder) : std::string("in use by another transaction");

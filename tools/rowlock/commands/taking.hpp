@@ -86,6 +86,7 @@ class taking {
   void refuse_own(attempted const&) const;
   /// @return what that is for a program
   exit_status say_not_had(attempted const&) const;
+  std::string why_quarantined() const;
 
   database const& db_;
   lock_manager& manager_;
