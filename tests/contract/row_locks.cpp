@@ -378,7 +378,7 @@ ROW_LOCK_CASE("an uncontended row lock is two round trips, without anything writ
   CHECK(f.probe->executed("lock_release") == 1);
 }
 
-PAIRS_CASE("C92: a holder that has pinged keeps no snapshot, so that vacuum cleans behind it", holders_told) {
+PAIRS_CASE("a holder that has pinged keeps no snapshot, and so a freeze does not wait for it", holders_told) {
   auto const m = f.manager();
   auto const lock = m->make_mutex("x", {.ttl = 9s}).try_acquire();
   REQUIRE(lock);

@@ -179,8 +179,8 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   if (!s.sql.starts_with("SELECT")) set_flushed(is_flushed(s.sql), deadline);
   if (pooling_ == pooling::transaction) return decode(run_pooled(s, parameters, deadline).get());
   bool const in_transaction = PQtransactionStatus(channel_.native()) != PQTRANS_IDLE;
-  // The portal of a prepared statement keeps its snapshot until the transaction ends: a row lock's holder
-  // would keep vacuum from cleaning for as long as it holds. A simple query (its ping) closes that portal.
+  // The portal of a prepared statement keeps its snapshot until the transaction ends, and a freeze waits for
+  // snapshots. A simple query, as a row lock's ping is here, closes that portal.
   if (in_transaction && parameters.empty()) {
     auto const results =
         finish(PQsendQuery(channel_.native(), s.sql.c_str()) == 1, s.name, stake::statement, deadline);
