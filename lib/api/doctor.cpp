@@ -47,4 +47,8 @@ std::vector<finding> doctor::examine() {
   return diagnose::examination(source_.implementation(), options_).run();
 }
 
+std::optional<old_snapshot> doctor::oldest_snapshot() {
+  return diagnose::examination(source_.implementation(), options_).oldest_snapshot();
+}
+
 }  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -201,6 +201,19 @@ std::vector<std::string> examination::validate() {
   return migrator(connection_source(source_), o).validate();
 }
 
+std::optional<old_snapshot> examination::oldest_snapshot() {
+  auto const& checks = source_->sql().checks;
+  if (std::none_of(checks.begin(), checks.end(), [](auto const& one) { return one.name == "snapshots"; }))
+    return std::nullopt;
+  auto const row = ask("doctor_snapshots").rows.at(0);
+  old_snapshot oldest;
+  if (backend::is_null(row.at(0))) return oldest;
+  oldest.whose = backend::as_text(row.at(0));
+  if (!backend::is_null(row.at(1))) oldest.age = std::chrono::seconds(backend::as_int(row.at(1)));
+  oldest.transactions = backend::as_int(row.at(2));
+  return oldest;
+}
+
 std::vector<finding> examination::run() {
   try {
     session();

@@ -23,6 +23,8 @@ class examination final : public backend::examiner {
   examination(std::shared_ptr<backend::source>, doctor_options const&);
 
   std::vector<finding> run();
+  /// Empty where the database has no check of snapshots.
+  std::optional<old_snapshot> oldest_snapshot();
 
   backend::connection& session() override;
   std::unique_ptr<backend::connection> another() override { return source_->connect(deadline()); }

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -101,8 +103,16 @@ CLI_CASE("list --metrics: locks by strategy and state, the oldest, what the reap
   Place const p;
   auto const none = p.rowlock({"list", "--metrics"});
   CHECK(none.status == 0);
-  CHECK(parsed(none.out) ==
-        words{"rowlock_locks gauge 19", "rowlock_reaper_last_run_timestamp_seconds gauge 1"});
+  words expected{"rowlock_locks gauge 19", "rowlock_reaper_last_run_timestamp_seconds gauge 1"};
+  if (p.dialect() != "sqlite")
+    for (auto const* one : {"grants_in_seconds", "frozen_seconds", "quarantine_enabled"})
+      expected.push_back(fmt::format("rowlock_{} gauge 1", one));
+  if (p.dialect() == "postgresql") expected.push_back("rowlock_oldest_snapshot_transactions gauge 1");
+  // The server does not tell the age of each snapshot.
+  if (has(none.out, "rowlock_oldest_snapshot_seconds"))
+    expected.push_back("rowlock_oldest_snapshot_seconds gauge 1");
+  std::sort(expected.begin(), expected.end());
+  CHECK(parsed(none.out) == expected);
   CHECK(metric_in(none.out, "rowlock_reaper_last_run_timestamp_seconds") == 0);
   auto const before = now();
   std::vector<std::unique_ptr<holder>> holders;
@@ -129,10 +139,32 @@ CLI_CASE("list --metrics: locks by strategy and state, the oldest, what the reap
   CHECK(metric_in(text, last + "success") == 1);
   CHECK(metric_in(text, last + "deleted_rows{kind=\"lease\"}") == 3);
   CHECK(metric_in(text, last + "duration_seconds") < 60);
-  CHECK(parsed(text).size() == 9);
+  CHECK(parsed(text).size() == expected.size() + 7);
   auto const all = p.rowlock({"list", "--metrics", "--all"}).out;
   CHECK(metric_in(all, locks("lease", "idle")) == 4 + 1);  // and rowlock.reaper
   CHECK(metric_in(all, locks("lease", "held")) == 2);
+}
+
+SERVER_CASE("list --metrics: whether locks are granted") {
+  Place const p;
+  auto const value = [&](std::string const& name) {
+    return metric_in(p.rowlock({"list", "--metrics"}).out, "rowlock_" + name);
+  };
+  bool const on_postgresql = p.dialect() == "postgresql";
+  auto const in_an_hour =
+      on_postgresql ? "clock_timestamp() + interval '1 hour'" : "utc_timestamp(6) + INTERVAL 1 HOUR";
+  CHECK(value("grants_in_seconds") == 0);
+  CHECK(value("frozen_seconds") == 0);
+  CHECK(value("quarantine_enabled") == 1);
+  p.sql(fmt::format("UPDATE rowlock_quarantine SET enabled = {}, frozen_until = {}",
+                    on_postgresql ? "false" : "0", in_an_hour));
+  CHECK(value("frozen_seconds") > 3500);
+  CHECK(value("quarantine_enabled") == 0);
+  p.sql(fmt::format("UPDATE rowlock_pulse SET safe_from = {}{}", in_an_hour,
+                    on_postgresql ? ", made_by = pg_current_xact_id()::xid" : ""));
+  CHECK(value("grants_in_seconds") > 3500);
+  p.sql(on_postgresql ? "DELETE FROM rowlock_pulse" : "UPDATE rowlock_pulse SET made_by = made_by + 1");
+  CHECK(std::isinf(value("grants_in_seconds")));
 }
 
 CLI_CASE("list --metrics: each permit counts") {

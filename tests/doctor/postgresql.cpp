@@ -26,6 +26,7 @@ TEST_CASE("snapshots: C92: postgresql: an old transaction, a prepared one; what 
                   .movable_clock = true,
                   .settings = {"max_prepared_transactions = 2", "wal_level = replica"}});
   expect(s.examine(), "snapshots", verdict::ok, "");
+  CHECK(doctor(source_from_url(s.as_admin())).oldest_snapshot()->whose.empty());
   auto const report = s.connect();
   auto const run = [&](std::string const& sql) { report->script(sql, boot_clock::now() + 60s); };
   // Else the server would end it, at once where its clock is moved.
@@ -36,6 +37,10 @@ TEST_CASE("snapshots: C92: postgresql: an old transaction, a prepared one; what 
   s.server.set_clock(3600s);
   expect(examined(s.as_admin()), "snapshots", verdict::warning, "(report) has a transaction of 36",
          "SELECT pg_terminate_backend(");
+  auto const oldest = doctor(source_from_url(s.as_admin())).oldest_snapshot();
+  REQUIRE(oldest);
+  CHECK(oldest->whose.find("(report)") != oldest->whose.npos);
+  CHECK(oldest->age >= 3590s);
   expect(s.examine(), "snapshots", verdict::ok, "of those that this role may see (pg_monitor sees all)");
   s.sql("GRANT pg_monitor TO app");
   expect(s.examine(), "snapshots", verdict::warning, "(report)", "SELECT pg_terminate_backend(");

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -71,6 +72,35 @@ void add_last_reap(prometheus_text& out, std::optional<last_reap> const& last) {
   gauge(out, of + "_success", "Whether it went through everything, and was not stopped.");
   out.sample(report.value("end", json()) == to_string(reap_end::finished));
   add_report(out, of, report);
+}
+
+void add_grants(prometheus_text& out, std::optional<quarantine_state> const& now) {
+  if (!now) return;
+  auto const in_seconds = [](std::chrono::milliseconds t) {
+    return std::chrono::duration<double>(t).count();
+  };
+  gauge(
+      out, "rowlock_grants_in_seconds",
+      "Until the database grants locks: it is frozen, or may have forgotten some. 0: it grants. Infinite: it "
+      "begins to count with the first process that asks.");
+  out.sample(now->left ? in_seconds(*now->left) : std::numeric_limits<double>::infinity());
+  gauge(out, "rowlock_frozen_seconds", "How long an operator has frozen the database from now on. 0: not.");
+  out.sample(in_seconds(now->frozen));
+  gauge(out, "rowlock_quarantine_enabled",
+        "Whether the database grants nothing for a time after it may have forgotten locks.");
+  out.sample(now->enabled);
+}
+
+void add_snapshot(prometheus_text& out, std::optional<old_snapshot> const& oldest) {
+  if (!oldest) return;
+  if (oldest->age || oldest->whose.empty()) {
+    gauge(out, "rowlock_oldest_snapshot_seconds",
+          "How old the snapshot is for which dead rows are kept. 0: none.");
+    out.sample(oldest->age.value_or(std::chrono::seconds(0)).count());
+  }
+  gauge(out, "rowlock_oldest_snapshot_transactions",
+        "Of how many transactions ago the snapshot is for which dead rows are kept.");
+  out.sample(oldest->transactions);
 }
 
 /// Removed unless it was moved to its place.
@@ -137,7 +167,7 @@ void lock_counts::add(lock_info const& lock) {
   first->second = std::min(first->second, taken);
 }
 
-std::string lock_counts::metrics(std::optional<last_reap> const& reaped) const {
+std::string lock_counts::metrics(database_state const& now) const {
   prometheus_text out;
   gauge(out, "rowlock_locks", "Locks by strategy and state, as rowlock list has it.");
   for (auto const& [how, states] : count_)
@@ -145,7 +175,9 @@ std::string lock_counts::metrics(std::optional<last_reap> const& reaped) const {
   gauge(out, "rowlock_oldest_lock_timestamp_seconds",
         "When the lock was taken that is held for longest, by the database's clock.");
   for (auto const& [how, taken] : oldest_) out.sample(taken, {{"strategy", how}});
-  add_last_reap(out, reaped);
+  add_last_reap(out, now.reaped);
+  add_grants(out, now.grants);
+  add_snapshot(out, now.snapshot);
   return std::move(out).text();
 }
 

@@ -5,11 +5,20 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <rowlock/findings.hpp>
 #include <rowlock/lock_manager.hpp>
+#include <rowlock/quarantine.hpp>
 #include <rowlock/reaper.hpp>
 #include <string>
 
 namespace rowlock::tool {
+
+/// What `rowlock list --metrics` prints of the database.
+struct database_state {
+  std::optional<last_reap> reaped;
+  std::optional<quarantine_state> grants;  ///< empty: none, or a server that takes no writes
+  std::optional<old_snapshot> snapshot;
+};
 
 /// What `rowlock list --metrics` prints of locks, which come in parts.
 class lock_counts {
@@ -17,7 +26,7 @@ class lock_counts {
   /// `idle_too`: they are among the locks.
   explicit lock_counts(bool idle_too);
   void add(lock_info const&);
-  std::string metrics(std::optional<last_reap> const&) const;
+  std::string metrics(database_state const&) const;
 
  private:
   std::map<std::string, std::map<std::string, std::int64_t>> count_;  ///< strategy, state

@@ -4,6 +4,7 @@
 #include <rowlock/export.hpp>
 #include <rowlock/findings.hpp>
 
+#include <optional>
 #include <vector>
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
@@ -14,8 +15,8 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// use it, on one connection, for a moment on two.
 ///
 /// Names of checks, as far as they apply to the kind of database: connection, schema, damage, wal, tables,
-/// takes, grants, writable, isolation, timeouts, row_security, durability, replicas, snapshots, galera,
-/// group_replication, creators, pooler, clock, keepalive, waiting, limits, tls, index, file_system.
+/// takes, grants, quarantine, writable, isolation, timeouts, row_security, durability, replicas, snapshots,
+/// galera, group_replication, creators, pooler, clock, keepalive, waiting, limits, tls, index, file_system.
 /// lib/doc/doctor.md explains them.
 ///
 /// Exception safety: a call that throws leaves the object as it was.
@@ -29,6 +30,11 @@ class ROWLOCK_EXPORT doctor {
   /// An error of the database or the network is a finding, and never thrown. Without a connection there is
   /// one finding.
   std::vector<finding> examine();
+
+  /// The oldest snapshot for which the server keeps dead rows, of those that the login's role may see.
+  /// @return empty for databases that keep none so
+  /// @throws error of the database or the network
+  std::optional<old_snapshot> oldest_snapshot();
 
  private:
   connection_source source_;

@@ -4,6 +4,8 @@
 #include <rowlock/export.hpp>
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
@@ -23,6 +25,13 @@ struct finding {
   verdict result = verdict::ok;
   std::string why;     ///< the facts, in a sentence
   std::string remedy;  ///< empty if there is nothing to do
+};
+
+/// Why a server keeps dead rows, which make a hot lock slower. lib/doc/postgresql.md
+struct old_snapshot {
+  std::string whose;                          ///< a session, a slot, a standby. Empty: nobody's
+  std::optional<std::chrono::seconds> age{};  ///< empty where the server does not tell
+  std::int64_t transactions = 0;              ///< of how many transactions ago
 };
 
 /// The options of the doctor.

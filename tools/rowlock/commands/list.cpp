@@ -82,18 +82,25 @@ void for_each_page(invocation& call, list_options wanted,
   }
 }
 
-/// What holds for all of them. Not of a server that takes no writes: it has no pulses.
-void say_quarantine(invocation& call) try {
+/// Not of a server that takes no writes: it has no pulses.
+std::optional<quarantine_state> read_quarantine(invocation& call) try {
   auto const& db = call.use_database();
   quarantine_options o;
   o.table_prefix = db.table_prefix;
   o.schema = db.schema;
-  auto const now = look_at_quarantine(source_from_url(db.url), o);
+  return look_at_quarantine(source_from_url(db.url), o);
+} catch (error const& e) {
+  if (e.reason() != errc::read_only) throw;
+  return std::nullopt;
+}
+
+/// What holds for all of them.
+void say_quarantine(invocation& call) try {
+  auto const now = read_quarantine(call);
   auto const what = now ? quarantine_in_words(*now) : "";
   if (!what.empty()) say(what);
 } catch (error const& e) {
-  if (e.reason() != errc::read_only)
-    say(fmt::format("warning: whether it grants locks is not known: {}", e.what()));
+  say(fmt::format("warning: whether it grants locks is not known: {}", e.what()));
 }
 
 /// What it has of a lock that several may hold.
@@ -199,7 +206,10 @@ end_of_program list_metrics(invocation& call, options const& o) {
   for_each_page(call, wanted, [&](auto const& locks) {
     for (auto const& lock : locks) counts.add(lock);
   });
-  fmt::print("{}", counts.metrics(read_last_reap(call)));
+  database_state state{.reaped = read_last_reap(call), .grants = read_quarantine(call), .snapshot = {}};
+  auto const& db = call.use_database();
+  with_standard_file(db, [&] { state.snapshot = doctor(source_from_url(db.url)).oldest_snapshot(); });
+  fmt::print("{}", counts.metrics(state));
   return {};
 }
 
@@ -349,7 +359,7 @@ void add_list(CLI::App& app, invocation& call) {
       ->excludes("GLOB");
   list_command
       ->add_flag("--metrics", o->metrics,
-                 "Instead: how many locks there are, and what the reaper did last, for Prometheus")
+                 "Instead, for Prometheus: how many locks there are, whether locks are granted, and more")
       ->excludes("--reaper")
       ->excludes("--done")
       ->excludes("--held-longer-than")
