@@ -169,7 +169,7 @@ END $$;
 CREATE FUNCTION rowlock_try_acquire(name text, ttl interval, note text DEFAULT '')
 RETURNS TABLE (term text, token bigint)
 LANGUAGE plpgsql STABLE ROWS 1
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
   version xid;
@@ -193,7 +193,7 @@ END $$;
 CREATE FUNCTION rowlock_take_seen(name text, ttl interval, note text, version xid, highest bigint)
 RETURNS TABLE (term text, token bigint)
 LANGUAGE plpgsql ROWS 1 SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
   wanted CONSTANT text := $1;
@@ -346,7 +346,7 @@ END $$;
 -- UPDATE has locked the new owner's row: RL000 lets go of it.
 CREATE FUNCTION rowlock_renew(name text, term text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE rowlock_locks AS l SET
@@ -369,7 +369,7 @@ END $$;
 -- is the caller's.
 CREATE FUNCTION rowlock_release(name text, term text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
   -- After 128 takes the row only keeps the name, as in lock_release.
@@ -393,7 +393,7 @@ END $$;
 -- transaction guards: 55P03 after a second.
 CREATE FUNCTION rowlock_require(name text, term text) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE rowlock_locks AS l SET
@@ -417,7 +417,7 @@ END $$;
 CREATE FUNCTION rowlock_permit_seen(name text, kind text, units bigint, told bigint, ttl interval, note text)
 RETURNS TABLE (term text, token bigint)
 LANGUAGE plpgsql STABLE ROWS 1
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
   version xid;
@@ -473,7 +473,7 @@ CREATE FUNCTION rowlock_take_permit(name text, kind text, units bigint, told big
   highest bigint, counted bigint, others text[], late text[], late_versions xid[])
 RETURNS TABLE (term text, token bigint)
 LANGUAGE plpgsql ROWS 1 SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
   wanted CONSTANT text := $1;
@@ -731,7 +731,7 @@ END $$;
 -- As rowlock_renew, of a permit.
 CREATE FUNCTION rowlock_renew_permit(name text, term text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE rowlock_permits AS p SET
@@ -751,7 +751,7 @@ END $$;
 -- As rowlock_release, of a permit. Its units count until COMMIT.
 CREATE FUNCTION rowlock_release_permit(name text, term text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
   DELETE FROM rowlock_permits AS p WHERE p.name = $1 AND p.term = $2;
@@ -763,7 +763,7 @@ END $$;
 -- As rowlock_require, with a permit: who takes the name meanwhile skips it, however late it is, and counts it.
 CREATE FUNCTION rowlock_require_permit(name text, term text) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE rowlock_permits AS p SET
@@ -784,7 +784,7 @@ END $$;
 CREATE FUNCTION rowlock_try_acquire_once(name text, ttl interval, note text DEFAULT '')
 RETURNS TABLE (term text, token bigint, done boolean, result text)
 LANGUAGE plpgsql STABLE ROWS 1
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
   version xid;
@@ -810,7 +810,7 @@ END $$;
 -- expired row, then this: no such term. To be called after the last ROLLBACK TO SAVEPOINT; 40001 and 55P03 as for rowlock_require.
 CREATE FUNCTION rowlock_done(name text, term text, keep_for interval, result text DEFAULT '') RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
   kept CONSTANT bigint := (extract(epoch FROM $3) * 1000)::bigint;
@@ -847,7 +847,7 @@ END $$;
 -- As rowlock_release, for a run that was not done: the next one who asks may try. A record is not touched.
 CREATE FUNCTION rowlock_release_once(name text, term text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE rowlock_locks AS l SET
@@ -932,7 +932,7 @@ DECLARE
 BEGIN
   EXECUTE pg_catalog.concat(
     'CREATE FUNCTION rowlock_take_once(name text, ttl interval, note text, version xid, highest bigint) ',
-    'RETURNS TABLE (term text, token bigint) LANGUAGE plpgsql ROWS 1 SET lock_timeout = ''1s'' SET enable_seqscan = off SET enable_bitmapscan = off ',
+    'RETURNS TABLE (term text, token bigint) LANGUAGE plpgsql ROWS 1 SET lock_timeout = ''1s'' SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off ',
     'SET search_path = pg_catalog, pg_temp AS ', pg_catalog.quote_literal(
       pg_catalog.replace(pg_catalog.replace(body, '''lease''', '''once'''), ', not lease''', ', not once''')));
 END $$;

@@ -46,6 +46,13 @@ TEST_CASE("functions: T2: in a transaction that is old, the time is the present 
   sql->run("COMMIT;");
 }
 
+// Costs of scans that are switched off make the server compile each plan, for tens of milliseconds.
+TEST_CASE("functions: no plan is compiled, whatever the caller's session has<postgresql>") {
+  postgresql_place const p;
+  CHECK(p.ask("SELECT count(*) FROM pg_proc WHERE proname LIKE 'rowlock%' AND "
+              "'enable_seqscan=off' = ANY (proconfig) AND NOT 'jit=off' = ANY (proconfig);") == "0");
+}
+
 // [B42]
 MYSQL_FUNCTIONS_CASE("trap B42: a caller's SET timestamp moves no expiry, and takes no lock") {
   Place const p;
