@@ -10,9 +10,10 @@
 -- A renewal, a take or a release of one of the rows that is under way: the row is skipped, and nothing is taken. One that was
 -- committed after the snapshot: the row's newest version is locked, and the condition is looked at again. One that comes later
 -- waits for this statement's end (a renewal skips the row). Two of these crosswise: at most one of them gets all.
--- Where the sub-select that counts finds fewer, the UPDATE meets no row; the locks are gone with the statement.
+-- Where the sub-select that counts finds fewer, the UPDATE meets no row; the locks are gone with the statement. The pulse is read
+-- once, and not for each name.
 -- name: all_take
-/* dies with the machine */ WITH free AS (
+/* dies with the machine */ WITH pulse AS MATERIALIZED <<pulse $7>>, free AS (
   SELECT l.name, l.generation, w.term, w.thread
   FROM json_to_recordset($1::json) AS w(name text, term text, thread bigint, old text, renewals bigint, incarnation bigint)
   JOIN rowlock_locks AS l ON l.name = w.name
@@ -49,7 +50,7 @@ UPDATE rowlock_locks AS l SET
   longest_term = free.term,
   takes = l.takes + 1,
   generation = CASE WHEN l.generation > 0 AND l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END
-FROM free, <<pulse $7>> AS pulse
+FROM free, pulse
 WHERE l.name = free.name AND l.generation = free.generation AND (SELECT count(*) FROM free) >= $12::bigint
 RETURNING l.name, l.token
 
