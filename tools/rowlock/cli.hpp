@@ -75,6 +75,8 @@ CLI::Option* add_duration(CLI::App&, std::string const& names, std::optional<std
 /// For commands that take a lock. @throws failure(exit_usage) for a name that rowlock keeps for itself
 void refuse_reserved(std::string_view name);
 
+/// As look_at_quarantine() has it.
+std::optional<quarantine_state> quarantine_of(database const&);
 /// Why the database grants nothing, or that the quarantine is off. Empty: neither.
 std::string quarantine_in_words(quarantine_state const&);
 

@@ -176,6 +176,10 @@ end_of_program show(invocation const& call, quarantine_state const& now) {
 
 }  // namespace
 
+std::optional<quarantine_state> quarantine_of(database const& db) {
+  return look_at_quarantine(source_from_url(db.url), options_for(db));
+}
+
 std::string quarantine_in_words(quarantine_state const& now) {
   if (now.frozen > 0ms)
     return fmt::format("an operator has frozen the database: it grants nothing {}until `rowlock thaw`",

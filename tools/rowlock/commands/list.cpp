@@ -84,11 +84,7 @@ void for_each_page(invocation& call, list_options wanted,
 
 /// Not of a server that takes no writes: it has no pulses.
 std::optional<quarantine_state> read_quarantine(invocation& call) try {
-  auto const& db = call.use_database();
-  quarantine_options o;
-  o.table_prefix = db.table_prefix;
-  o.schema = db.schema;
-  return look_at_quarantine(source_from_url(db.url), o);
+  return quarantine_of(call.use_database());
 } catch (error const& e) {
   if (e.reason() != errc::read_only) throw;
   return std::nullopt;

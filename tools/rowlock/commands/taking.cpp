@@ -265,10 +265,7 @@ void taking::refuse_own(attempted const& a) const {
 }
 
 std::string taking::why_quarantined() const try {
-  quarantine_options o;
-  o.table_prefix = db_.table_prefix;
-  o.schema = db_.schema;
-  auto const now = look_at_quarantine(source_from_url(db_.url), o);
+  auto const now = quarantine_of(db_);
   auto const what = now ? quarantine_in_words(*now) : "";
   return what.empty() ? "the database granted none just now. Try again" : what;
 } catch (error const& e) {
