@@ -117,14 +117,24 @@ class operation {
   struct others {
     std::set<std::string> which;
     std::vector<session_in_the_way> sessions;
+    bool shows_observer = false;
   };
 
   /// Only those in `among`, if that is given.
-  others in_the_way(std::set<std::string> const* among) {
+  others in_the_way(backend::connection& observer, std::set<std::string> const* among) {
     waiter_.wait_until(boot_clock::now() + between_looks);
     others now;
     std::set<std::int64_t> told;
-    for (auto const& row : session_->execute(book().at("pulse_in_the_way"), {}, deadline()).rows) {
+    static std::vector<value> const any{std::int64_t{0}};
+    backend::step const looks[] = {
+        {book().at("pulse_look"), any},  // a transaction begins when it reads a table
+        {book().at("pulse_in_the_way"), {}}};
+    auto const seen = strategies::run_together(observer, book(), looks, deadline(), false);
+    for (auto const& row : seen.back().rows) {
+      if (backend::as_int(row.at(4)) != 0) {
+        now.shows_observer = true;
+        continue;
+      }
       auto which = backend::as_text(row.at(0));
       if (among != nullptr && !among->contains(which)) continue;
       now.which.insert(std::move(which));
@@ -136,14 +146,22 @@ class operation {
     return now;
   }
 
+  /// A server can go on telling what it told before: pulse_in_the_way. So a session looks whose transactions
+  /// all are from now: what shows one of them is from now, too.
   /// @return those that are still there when time is up
   std::vector<session_in_the_way> wait_for_those_before(freeze_options const& o,
                                                         std::stop_token const& stop) try {
-    auto left = in_the_way(nullptr);
-    while (!left.which.empty()) {
-      if (boot_clock::now() >= give_up_at_ || stop.stop_requested()) break;
+    auto const observer = database_.open(deadline());
+    auto const over = [&] { return boot_clock::now() >= give_up_at_ || stop.stop_requested(); };
+    auto left = in_the_way(*observer, nullptr);
+    for (; !left.shows_observer; left = in_the_way(*observer, nullptr))
+      if (over())
+        throw error(errc::failed,
+                    "the database is frozen, but its server tells only of transactions from before: "
+                    "others ask it for them too often");
+    while (!left.which.empty() && !over()) {
       if (o.on_wait) o.on_wait(left.sessions);
-      left = in_the_way(&left.which);
+      left = in_the_way(*observer, &left.which);
     }
     return std::move(left.sessions);
   } catch (error const& e) {

@@ -1,6 +1,8 @@
 // While an operator has frozen a database it grants nothing, and holders go on. These cases stand alone: a
 // freeze waits for all transactions of the server. lib/doc/quarantine.md
 
+#include <unistd.h>
+
 #include <atomic>
 #include <functional>
 #include <regex>
@@ -13,6 +15,7 @@
 #include "contract/open_transaction.hpp"
 #include "contract/pulses.hpp"
 #include "contract/reaping.hpp"
+#include "contract/waits.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -137,13 +140,14 @@ FREEZE_CASE("freeze: a take that waits for its row can still be granted, and is 
   stranger one(f);
   REQUIRE(one.take("x", 1s));
   REQUIRE(one.release("x"));
-  one.session().script(on_postgresql(f) ? "SET lock_timeout = 0" : "SET innodb_lock_wait_timeout = 50",
-                       boot_clock::now() + 30s);
+  wait_view view(f, one.session());
   open_transaction holder(f);
   holder.run("UPDATE rowlock_locks SET note = 'n' WHERE name = 'x'");
   std::atomic<bool> ended = false;
+  std::atomic<int> thread = 0;
   bool granted = false;
   std::jthread taker([&] {
+    thread = ::gettid();
     granted = one.take("x", 1s);
     ended = true;
   });
@@ -153,20 +157,47 @@ FREEZE_CASE("freeze: a take that waits for its row can still be granted, and is 
     CHECK_FALSE(sessions.empty());
     if (++asked == 1) holder.commit();
   };
-  // So that the take has read its pulse.
-  REQUIRE(eventually([&] {
-    return number(f,
-                  on_postgresql(f)
-                      ? "SELECT count(*) FROM pg_locks WHERE NOT granted"
-                      : "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") >
-           0;
-  }));
+  REQUIRE(view.shows_it(thread));  // so that the take has read its pulse
   CHECK(freeze_now(f, 0ms).in_the_way.size() == 2);
   CHECK_FALSE(ended);
   CHECK(freeze(f.source, o).in_force);
   CHECK(asked >= 1);
   taker.join();
   if (on_postgresql(f)) CHECK(granted);  // elsewhere it reads the pulse behind the wait
+}
+
+FREEZE_CASE("freeze: not in force by what the server told before") {
+  Database f;
+  f.make_functions();
+  auto const observer = f.source.implementation()->connect(boot_clock::now() + 30s);
+  backend::statement const look{
+      "look", on_postgresql(f) ? "SELECT 1" : "SELECT count(*) FROM information_schema.innodb_trx"};
+  // An operator's monitor: innodb_trx shows nothing new meanwhile.
+  std::atomic<int> looks = 0;
+  std::jthread monitor([&](std::stop_token const& stop) {
+    for (; !stop.stop_requested(); ++looks) {
+      observer->execute(look, {}, boot_clock::now() + 30s);
+      std::this_thread::sleep_for(5ms);
+    }
+  });
+  REQUIRE(eventually([&] { return looks >= 2; }));
+  open_transaction granted(f);
+  if (on_postgresql(f)) granted.run("SET search_path = " + f.options.schema);
+  granted.run(take_by_sql(f, "x", 60));
+  auto o = freeze_tables<freeze_options>(f);
+  o.timeout = 1s;
+  try {
+    auto const result = freeze(f.source, o);
+    CHECK_FALSE(result.in_force);
+    CHECK(result.in_the_way.size() == 1);
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::failed);
+    CHECK(std::string(e.what()).find("too often") != std::string::npos);
+  }
+  monitor = {};
+  o.timeout = 60s;
+  o.on_wait = [&](std::vector<session_in_the_way> const&) { granted.commit(); };
+  CHECK(freeze(f.source, o).in_force);
 }
 
 FREEZE_CASE("freeze: what a transaction from before adds to the pulses is frozen, too") {

@@ -13,21 +13,17 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 CONTRACT_CASE("each thread of a process with one lock has a name, and says what it is for") {
-  auto const before = names_of_other_threads();  // of a case before this one
+  auto const before = other_threads();  // of a case before this one: they can end at any time
   auto const m = f.manager();
   auto const lock = m->make_mutex("x").acquire();
   REQUIRE(lock);
-  auto const ours = [&] {
-    auto all = names_of_other_threads();
-    for (auto const& one : before)
-      if (auto const at = std::find(all.begin(), all.end(), one); at != all.end()) all.erase(at);
-    return all;
-  };
   CHECK(eventually([&] {
-    auto const all = ours();
-    return all.size() >= 2 && std::all_of(all.begin(), all.end(), [](auto const& n) {
-             return n == "rowlock-close" || n == "rowlock-renew" || n == "rowlock-trust" ||
-                    n == "rowlock-wire";
+    auto ours = other_threads();
+    std::erase_if(ours, [&](auto const& t) { return before.contains(t.first); });
+    return ours.size() >= 2 && std::all_of(ours.begin(), ours.end(), [](auto const& t) {
+             auto const& name = t.second;
+             return name == "rowlock-close" || name == "rowlock-renew" || name == "rowlock-trust" ||
+                    name == "rowlock-wire";
            });
   }));
 }

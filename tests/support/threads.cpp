@@ -58,12 +58,12 @@ bool comes_to_rest(std::atomic<int> const& thread) {
   return eventually([&] { return thread != 0 && sleeps("/proc/self/task/" + std::to_string(thread)); });
 }
 
-std::vector<std::string> names_of_other_threads() {
-  std::vector<std::string> out;
+std::map<std::string, std::string> other_threads() {
+  std::map<std::string, std::string> out;
   each_other_thread([&](std::filesystem::path const& task) {
-    if (auto name = name_of(task); !name.empty() && !is_sanitizers(name)) out.push_back(std::move(name));
+    if (auto name = name_of(task); !name.empty() && !is_sanitizers(name))
+      out.emplace(task.filename(), std::move(name));
   });
-  std::sort(out.begin(), out.end());
   return out;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <string>
-#include <vector>
 
 namespace rowlock::test {
 
@@ -10,8 +10,8 @@ namespace rowlock::test {
 /// has nothing to do but wait; or has ended. False after a generous time.
 bool comes_to_rest(std::atomic<int> const& thread);
 
-/// The names of the other threads of this process, in order, without a sanitizer's.
-std::vector<std::string> names_of_other_threads();
+/// The other threads of this process by their numbers (::gettid()), with their names; without a sanitizer's.
+std::map<std::string, std::string> other_threads();
 
 /// How often the other threads of this process went to sleep by themselves, all in all.
 long times_slept_by_others();

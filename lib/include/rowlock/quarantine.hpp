@@ -63,7 +63,8 @@ struct freeze_result {
 /// Needs the rights of the tables' owner, and to see the server's other sessions.
 /// Exception safety: after an error the freeze can have been set, and is not known to be in force.
 /// @throws error errc::unsupported if this database has no quarantine; errc::access_denied if this account
-/// can't see the server's other sessions; errc::failed if the freeze ended before it was in force
+/// can't see the server's other sessions; errc::failed if the freeze ended before it was in force, or (MySQL,
+/// MariaDB) if others asked information_schema.innodb_trx all the time, so that it told nothing new
 ROWLOCK_EXPORT freeze_result freeze(connection_source const&, freeze_options const& = {},
                                     std::stop_token = {});
 

@@ -167,16 +167,18 @@ UPDATE rowlock_pulse SET made_by = 0 WHERE made_by <> 0
 
 -- Transactions that can still grant by a pulse as it was, or have added one or granted and not committed: one that waits, runs, has
 -- written, or sees the database as it was. (Not who only has a row locked, at READ COMMITTED: a holder.) And sessions that run a
--- statement: between those of a procedure there is no transaction. Which, its session, whose, and its age in milliseconds. The server
--- keeps what it tells of transactions for 100 ms. Needs PROCESS. (No trx_id: a transaction gets another one when it first writes.)
+-- statement: between those of a procedure there is no transaction. Which, its session, whose, its age in milliseconds, and whether it
+-- is this one: innodb_trx shows nothing new as long as any session looks at it more often than ten times a second. Needs PROCESS. (No
+-- trx_id: a transaction gets another one when it first writes.)
 -- name: pulse_in_the_way
 SELECT concat('transaction of ', t.trx_mysql_thread_id, ' since ', t.trx_started), CAST(t.trx_mysql_thread_id AS SIGNED),
-  coalesce(concat(p.user, '@', p.host), ''), CAST(1000 * greatest(timestampdiff(SECOND, t.trx_started, now()), 0) AS SIGNED)
+  coalesce(concat(p.user, '@', p.host), ''), CAST(1000 * greatest(timestampdiff(SECOND, t.trx_started, now()), 0) AS SIGNED),
+  t.trx_mysql_thread_id = connection_id()
 FROM information_schema.innodb_trx AS t LEFT JOIN information_schema.processlist AS p ON p.id = t.trx_mysql_thread_id
-WHERE t.trx_mysql_thread_id <> connection_id() AND (t.trx_state <> 'RUNNING' OR t.trx_query IS NOT NULL OR t.trx_rows_modified > 0
-  OR t.trx_isolation_level NOT IN ('READ COMMITTED', 'READ UNCOMMITTED'))
+WHERE t.trx_mysql_thread_id = connection_id() OR t.trx_state <> 'RUNNING' OR t.trx_query IS NOT NULL OR t.trx_rows_modified > 0
+  OR t.trx_isolation_level NOT IN ('READ COMMITTED', 'READ UNCOMMITTED')
 UNION ALL
-SELECT concat('session ', p.id), CAST(p.id AS SIGNED), concat(p.user, '@', p.host), CAST(1000 * coalesce(p.time, 0) AS SIGNED)
+SELECT concat('session ', p.id), CAST(p.id AS SIGNED), concat(p.user, '@', p.host), CAST(1000 * coalesce(p.time, 0) AS SIGNED), 0
 FROM information_schema.processlist AS p WHERE p.command IN ('Query', 'Execute') AND p.id <> connection_id()
 
 -- Of a row that a waiter watches (takeover::observed, and where the clock went back): in which incarnation it has the term $2 and the

@@ -143,20 +143,21 @@ WHERE z.frozen_until > clock_timestamp() AND q.safe_from < z.frozen_until
 DELETE FROM rowlock_pulse
 
 -- Transactions that can still grant by a pulse as it was, or have added one or granted and not committed: a snapshot, or writes to
--- these tables. (Not who only has a row locked, at READ COMMITTED: a holder.) Which, its session, whose, and its age in milliseconds.
--- Any role sees these: only the age of others' may be hidden.
+-- these tables. (Not who only has a row locked, at READ COMMITTED: a holder.) Which, its session, whose, its age in milliseconds, and
+-- whether it is this one. Any role sees these: only the age of others' may be hidden.
 -- name: pulse_in_the_way
 SELECT t.virtualtransaction, coalesce(t.pid, 0)::bigint,
   CASE WHEN t.pid IS NULL THEN 'a prepared transaction' ELSE coalesce(a.application_name, '') END,
-  coalesce((extract(epoch FROM clock_timestamp() - a.xact_start) * 1000)::bigint, 0)
+  coalesce((extract(epoch FROM clock_timestamp() - a.xact_start) * 1000)::bigint, 0),
+  coalesce((t.pid = pg_backend_pid())::int, 0)
 FROM (
   SELECT l.virtualtransaction, l.pid, bool_or(l.mode = 'RowExclusiveLock' AND l.relation IN
     ('rowlock_pulse'::regclass, 'rowlock_locks'::regclass, 'rowlock_permits'::regclass)
     AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())) AS writes
   FROM pg_locks AS l WHERE l.granted GROUP BY l.virtualtransaction, l.pid) AS t
 LEFT JOIN pg_stat_activity AS a ON a.pid = t.pid
-WHERE t.pid IS DISTINCT FROM pg_backend_pid()
-  AND (t.writes OR (a.backend_xmin IS NOT NULL AND a.usesysid IS NOT NULL AND a.datname = current_database()))
+WHERE t.pid = pg_backend_pid() OR t.writes
+  OR (a.backend_xmin IS NOT NULL AND a.usesysid IS NOT NULL AND a.datname = current_database())
 
 -- Of a row that a waiter watches (takeover::observed, and where the clock went back): in which incarnation it has the term $2 and the
 -- renewals $3. One statement, one snapshot: both are of that incarnation. A watch counts within one, for a term and its renewals can
