@@ -76,6 +76,8 @@ struct dialect {
   bool flushes_less = false;
   /// It may forget grants, and grants nothing without a pulse. The kinds of table that it keeps those in.
   std::span<std::string_view const> pulse_tables{};
+  /// A session knows the incarnation of the database in which it is granted anything: pulse_here.
+  bool remembers_pulse = false;
   bool has_queues = false;            ///< see connection::has_queues()
   bool leaves_queue_at_once = false;  ///< see connection::execute_and_leave_queue()
   std::string_view no_row_locks{};    ///< why there is no row_lock strategy, else empty

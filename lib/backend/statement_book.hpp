@@ -60,6 +60,7 @@ class statement_book {
   dialect const& sql() const noexcept { return dialect_; }
   bool returning() const noexcept { return dialect_.returning; }
   bool pulses() const noexcept { return !dialect_.pulse_tables.empty(); }
+  bool remembers_pulse() const noexcept { return dialect_.remembers_pulse; }
   bool at_once() const noexcept { return dialect_.at_once; }
 
   /// Puts in the schema that a session found (connection::find_schema), unless one was named. The first one

@@ -157,6 +157,7 @@ std::optional<opinion> keepalive(examination& x) {
 std::optional<opinion> quarantine(examination& x) {
   using std::chrono::milliseconds;
   if (!x.statements().pulses()) return std::nullopt;
+  if (x.statements().remembers_pulse()) x.ask("pulse_here");
   auto const seen = x.ask("pulse_look", {std::int64_t{0}}).rows.at(0);
   strategies::quarantine now{.left = milliseconds(backend::as_int(seen.at(2)))};
   now.frozen = now.left > 0ms;

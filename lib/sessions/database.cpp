@@ -48,7 +48,15 @@ std::unique_ptr<backend::connection> database::open(boot_time_point deadline) {
   base::stay_out_of_ended_drivers();
   auto connection = source->connect(deadline);
   check_schema(*connection, deadline);
+  learn_incarnation(*connection, deadline);
   return connection;
+}
+
+// A role that does not lock may have no right to ask. One that locks is told when it is granted nothing.
+void database::learn_incarnation(backend::connection& c, boot_time_point deadline) try {
+  if (book_.remembers_pulse()) c.execute(book_.at("pulse_here"), {}, deadline);
+} catch (error const&) {
+  if (!c.usable()) throw;
 }
 
 void database::close() noexcept {

@@ -59,6 +59,7 @@ class database {
 
   void find_tables(backend::connection&, boot_time_point deadline);
   void refuse_views(backend::connection&, boot_time_point deadline);
+  void learn_incarnation(backend::connection&, boot_time_point deadline);
 
   backend::dialect const& sql_;
   std::string const description_;

@@ -16,17 +16,19 @@ granted block_up_to(std::int64_t highest, take_request const& r) {
 
 outcome lease::take(backend::connection& c, take_request const& r, std::optional<superseded> const& old,
                     boot_time_point deadline, boot_time_point& sent_at) const {
-  // A second round for an absent row, a third if the reaper deletes it again.
+  // A second round for an absent row and one without a token, a third if the reaper deletes it again.
   for (int round = 0; round < 3; ++round) {
     bool locked = false;
     try {
-      if (auto decided = claim(c, r, old, deadline, sent_at)) return *std::move(decided);
+      if (auto decided = claim(c, r, old, round > 0, deadline, sent_at)) return *std::move(decided);
     } catch (error const& e) {
       if (e.reason() != errc::row_locked) throw;
       locked = true;  // a plain read shows its owner and strategy
     }
     auto const row = rows_.read(c, r.name, deadline);
     if (row) require_strategy(*row, kind_);
+    bool const without_token = row && r.fencing && row->holder.token.value == 0;
+    if (without_token && round == 0 && !locked && (old || row->takeable())) continue;
     if (locked || (row && !row->term.empty())) return refused_by(row, old);
     if (old) return refused_by(row, old);  // the term to replace is gone: the caller looks again
     // A free row that was refused twice may be one that only keeps the name.
@@ -37,19 +39,20 @@ outcome lease::take(backend::connection& c, take_request const& r, std::optional
   return refused_by({}, old);
 }
 
-lease::claiming lease::claim_of(take_request const& r, std::optional<superseded> const& old) const {
+lease::claiming lease::claim_of(take_request const& r, std::optional<superseded> const& old,
+                                bool any_row) const {
   auto parameters = granting_parameters(r, kind_);
   parameters.emplace_back(std::int64_t{r.fencing ? r.tokens : 0});
   parameters.push_back(old ? value(old->term.value) : value(nullptr));
   parameters.push_back(old && old->renewals ? value(*old->renewals) : value(nullptr));
   parameters.emplace_back(old ? old->incarnation : std::int64_t{0});
-  return {"lock_take", std::move(parameters)};
+  return {any_row ? "lock_take" : "lock_next_take", std::move(parameters)};
 }
 
 std::optional<outcome> lease::claim(backend::connection& c, take_request const& r,
-                                    std::optional<superseded> const& old, boot_time_point deadline,
-                                    boot_time_point& sent_at) const {
-  auto const [statement, parameters] = claim_of(r, old);
+                                    std::optional<superseded> const& old, bool any_row,
+                                    boot_time_point deadline, boot_time_point& sent_at) const {
+  auto const [statement, parameters] = claim_of(r, old, any_row);
   sent_at = boot_clock::now();
   auto const done = c.execute(book_.at(statement, r.durable), parameters, deadline);
   if (done.affected == 0) return std::nullopt;

@@ -38,13 +38,14 @@ class lease : public row_strategy {
     char const* statement;
     std::vector<backend::value> parameters;
   };
-  virtual claiming claim_of(take_request const&, std::optional<superseded> const&) const;
+  /// `any_row`: also one that has had no token yet.
+  virtual claiming claim_of(take_request const&, std::optional<superseded> const&, bool any_row) const;
 
  private:
   struct several;
   char const* release_statement() const noexcept override { return "lock_release"; }
   std::optional<outcome> claim(backend::connection&, take_request const&, std::optional<superseded> const&,
-                               boot_time_point deadline, boot_time_point& sent_at) const;
+                               bool any_row, boot_time_point deadline, boot_time_point& sent_at) const;
   /// In the order of the wanted locks.
   using highest_tokens = std::vector<std::optional<fencing_token>>;
   highest_tokens claim_each(backend::connection&, several const&, std::size_t at_least,

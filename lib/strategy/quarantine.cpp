@@ -24,25 +24,26 @@ quarantine settle_quarantine(backend::connection& c, backend::statement_book con
   quarantine now;
   if (!book.pulses()) return now;
   std::vector<value> const reach{std::int64_t{ttl.count()}};
-  bool knows_server = false;
+  // A pooler can have reset the session, and another session can have begun an incarnation.
+  bool asked = !book.remembers_pulse();
   // Two sessions can write at once, and the server can crash in between: so each looks again.
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < 8; ++round) {
     auto const seen = c.execute(book.at("pulse_look"), reach, deadline).rows.at(0);
     if (auto const frozen = std::chrono::milliseconds(as_int(seen.at(2))); frozen > 0ms) {
       now.left = frozen;
       now.frozen = true;
       return now;
     }
+    bool const knows = as_int(seen.at(4)) != 0;
     if (!is_null(seen.at(0))) {
       now.left = std::max(0ms, std::chrono::milliseconds(as_int(seen.at(0))));
-      if (now.left <= longest) return now;
+      if (now.left <= longest && knows) return now;
     }
     now.changed = true;
     bool const none = is_null(seen.at(1));
-    if (none && !knows_server) {
-      // A pooler can have reset the session.
+    if (!asked || (!none && !knows)) {
       c.execute(book.at("pulse_here"), {}, deadline);
-      knows_server = true;
+      asked = true;
     } else if (none || as_int(seen.at(1)) > std::chrono::milliseconds(longest).count()) {
       c.execute(book.at("pulse_begin"), {}, deadline);
     } else {

@@ -36,7 +36,8 @@ std::vector<std::string> divided_ids(std::string const& text) {
 
 }  // namespace
 
-lease::claiming quorum_member::claim_of(take_request const& r, std::optional<superseded> const& old) const {
+lease::claiming quorum_member::claim_of(take_request const& r, std::optional<superseded> const& old,
+                                        bool) const {
   auto parameters = granting_parameters(r, rowlock::strategy::quorum);
   parameters.push_back(r.vote.token ? value(*r.vote.token) : value(nullptr));
   parameters.push_back(old ? value(old->term.value) : value(nullptr));

@@ -40,7 +40,7 @@ class quorum_member final : public lease {
                            boot_time_point deadline);
 
  private:
-  claiming claim_of(take_request const&, std::optional<superseded> const&) const override;
+  claiming claim_of(take_request const&, std::optional<superseded> const&, bool any_row) const override;
 };
 
 }  // namespace rowlock::strategies

@@ -6,6 +6,9 @@
 #include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
+
+#include "support/incarnation.hpp"
+
 namespace rowlock::test {
 namespace {
 
@@ -82,6 +85,16 @@ char const* begin_of(kind k) {
 std::string mysql_server_url(kind k) { return k == kind::mysql ? mysql_url() : mariadb_url(); }
 
 boot_time_point in(int ms) { return boot_clock::now() + std::chrono::milliseconds(ms); }
+
+std::unique_ptr<backend::connection> database::connect() {
+  auto c = source().connect(in(20'000));
+  try {
+    learn_incarnation(*c, book());
+  } catch (error const& e) {
+    if (e.reason() != errc::schema_missing) throw;
+  }
+  return c;
+}
 
 void database::migrate() {
   auto const c = connect();

@@ -33,7 +33,8 @@ class database {
   virtual std::string url() const = 0;  ///< as for rowlock, or libpq's conninfo
   virtual backend::table_names const& tables() const = 0;
 
-  std::unique_ptr<backend::connection> connect() { return source().connect(in(20'000)); }
+  /// Grants as a manager's session does, if the tables are there.
+  std::unique_ptr<backend::connection> connect();
   backend::statement_book book() { return {source().sql(), tables()}; }
   void migrate();
 };

@@ -27,9 +27,7 @@ mutex_options each() { return {.owner = each_acquire{}}; }
 /// Another process, statement by statement.
 struct process {
   explicit process(fixture& f)
-      : book(f.source.implementation()->sql(), f.tables()),
-        strategies_(book),
-        session(f.source.implementation()->connect(boot_clock::now() + 30s)) {}
+      : book(f.source.implementation()->sql(), f.tables()), strategies_(book), session(f.connect()) {}
 
   strategies::outcome_for_all take(names const& wanted) {
     std::vector<strategies::wanted_lock> list;

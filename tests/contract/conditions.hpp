@@ -31,8 +31,7 @@ constexpr bool leases_of_postgresql(running_pair const& p) {
 /// Asked by themselves, on a session of their own.
 struct statements {
   explicit statements(fixture& f)
-      : book(f.source.implementation()->sql(), f.tables()),
-        session(f.source.implementation()->connect(soon())) {}
+      : book(f.source.implementation()->sql(), f.tables()), session(f.connect()) {}
   static boot_time_point soon() { return boot_clock::now() + 30s; }
 
   backend::result run(std::string const& statement, std::vector<backend::value> const& with) {

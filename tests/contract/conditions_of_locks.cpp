@@ -84,6 +84,14 @@ STATEMENT_CASE(
   auto const of_block = token(7);
   CHECK(of_block > now - 60'000'000);
   CHECK(of_block < now + 3'600'000'000);
+  // One that a lock without tokens has left, or still has.
+  x.set("token = 0, term = 'gone', takeover = 'clock', expires_at = " + in_ms(f, -500));
+  REQUIRE(x.takes("x", {}, 1));
+  CHECK(x.is("token = 8000000000000001"));
+  x.again();
+  x.set("token = 0");
+  CHECK(x.takes("x", strategies::superseded{x.term, {}}));
+  CHECK(x.is("token = 8000000000000001"));
   // Who wants none draws none.
   x.set("term = NULL, token = 3");
   CHECK(x.takes("x", {}, 0));

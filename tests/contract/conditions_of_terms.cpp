@@ -10,6 +10,7 @@
 #include "contract/open_transaction.hpp"
 #include "contract/waits.hpp"
 #include "strategy/tokens.hpp"
+#include "support/incarnation.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -428,6 +429,7 @@ STATEMENT_CASE("lock_take, all_take, permit_take, quorum_take: the floor lifts t
   bool const mysql = dialect_of(f) == dialect::mysql;
   std::string const stays = mysql ? "" : ", made_by = pg_current_xact_id()::xid";
   f.sql("UPDATE rowlock_pulse SET base = 7000000000000000" + stays);
+  learn_incarnation(*s.session, s.book);
   for (std::string const each : {"lock_take", "all_take", "permit_take", "quorum_take"}) {
     CAPTURE(each);
     CHECK(takes(each) == 7'000'000'000'000'001);
@@ -452,7 +454,7 @@ PAIRS_CASE("all_take, permit_purge: what expires at the moment of the look has e
   std::string const moment = "'2026-01-02 03:04:05.678901'";
   f.sql("UPDATE rowlock_locks SET term = 'former', expires_at = " + moment);
   s.session->script(
-      "SET @rowlock_base = 0, @rowlock_due = 3, @rowlock_at = CAST(" + moment + " AS DATETIME(6))",
+      "SET @rowlock_grants = 0, @rowlock_due = 3, @rowlock_at = CAST(" + moment + " AS DATETIME(6))",
       statements::soon());
   std::int64_t const one = 1;
   s.run("all_take",

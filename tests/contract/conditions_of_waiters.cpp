@@ -20,10 +20,7 @@ namespace {
 class at_the_queue {
  public:
   at_the_queue(fixture& f, std::string name, std::string process)
-      : f_(f),
-        name_(std::move(name)),
-        process_(std::move(process)),
-        session_(f.source.implementation()->connect(statements::soon())) {
+      : f_(f), name_(std::move(name)), process_(std::move(process)), session_(f.connect()) {
     id_ = backend::as_int(
         session_
             ->execute({"id", dialect_of(f) == dialect::mysql ? "SELECT CAST(connection_id() AS SIGNED)"

@@ -14,7 +14,7 @@ namespace {
 class transaction_in_the_way {
  public:
   transaction_in_the_way(fixture& f, running_pair const& pair, std::vector<std::string> const& names = {"x"})
-      : session_(f.source.implementation()->connect(soon())) {
+      : session_(f.connect()) {
     session_->script(begin_of(f), soon());
     for (auto const& name : names) {
       auto const row = pair.locks_free_row()
@@ -74,7 +74,7 @@ EVERY_CASE("C21: a transaction that ends within the moment does not keep try_acq
 EVERY_CASE("C21: busy is what somebody holds, also while a transaction has its row locked") {
   stranger holder(f);
   REQUIRE(holder.take("x"));
-  auto const in_the_way = f.source.implementation()->connect(boot_clock::now() + 30s);
+  auto const in_the_way = f.connect();
   if (f.options.strategy != strategy::row_lock) {  // whose holder is such a transaction
     in_the_way->script(begin_of(f), boot_clock::now() + 30s);
     in_the_way->script(f.tables().render("UPDATE rowlock_locks SET note = 'locked' WHERE name = 'x'"),
@@ -115,7 +115,7 @@ PAIRS_TEMPLATE_CASE("C85: file: locks that are given back while a transaction ha
   lock_manager m(f.source, o);
   std::vector<acquisition> held;
   for (auto const& name : fourteen_names()) held.push_back(m.make_mutex(name, {.ttl = 600s}).acquire());
-  auto const other = f.source.implementation()->connect(boot_clock::now() + 60s);
+  auto const other = f.connect();
   other->script("BEGIN IMMEDIATE", boot_clock::now() + 60s);
   std::vector<std::future<release_result>> all;
   for (auto& one : held) all.push_back(std::async(std::launch::async, [&] { return one->release(); }));

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "support/changed_sql.hpp"
+#include "support/incarnation.hpp"
 #include "support/source_path.hpp"
 
 namespace rowlock::test {
@@ -80,11 +81,19 @@ std::unique_ptr<lock_manager> fixture::manager(manager_options o) {
   return std::make_unique<lock_manager>(observed_by(source, probe), std::move(o));
 }
 
+std::unique_ptr<backend::connection> fixture::connect() {
+  auto session = source.implementation()->connect(boot_clock::now() + 30s);
+  try {
+    learn_incarnation(*session, {source.implementation()->sql(), tables()});
+  } catch (error const&) {
+    if (!session->usable()) throw;
+  }
+  return session;
+}
+
 void fixture::sql(std::string const& text) { run(tables().render(text)); }
 
-void fixture::run(std::string const& text) {
-  source.implementation()->connect(boot_clock::now() + 30s)->script(text, boot_clock::now() + 30s);
-}
+void fixture::run(std::string const& text) { connect()->script(text, boot_clock::now() + 30s); }
 
 void fixture::make_functions() { sql(text_of(std::string(source.implementation()->sql().name)).functions); }
 

@@ -50,6 +50,8 @@ class fixture {
   backend::table_names tables() const;
   /// Those for SQL without C++, which most cases have no use for.
   void make_functions();
+  /// A session that grants as a manager's does.
+  std::unique_ptr<backend::connection> connect();
   /// Runs SQL with the table names put in, on a session that no manager has. Several threads may.
   void sql(std::string const& text);
 

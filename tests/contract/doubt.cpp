@@ -148,7 +148,7 @@ CONTRACT_CASE("a release that meets a locked row is handed over to the keeper") 
   auto const m = f.manager(o);
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
-  auto transaction = f.source.implementation()->connect(boot_clock::now() + 30s);
+  auto transaction = f.connect();
   auto const tables = f.tables();
   transaction->script(begin_of(f), boot_clock::now() + 30s);
   transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 30s);
@@ -164,7 +164,7 @@ CONTRACT_CASE(
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
   auto const trust = *lock->trusted_until();
-  auto transaction = f.source.implementation()->connect(boot_clock::now() + 30s);
+  auto transaction = f.connect();
   auto const tables = f.tables();
   transaction->script(begin_of(f), boot_clock::now() + 30s);
   transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 30s);
@@ -344,7 +344,7 @@ PAIRS_CASE("a late release does not wait for a row that somebody has locked: ren
   auto const m = f.manager(o);
   auto lock = m->make_mutex("x").acquire();
   auto const renewed = m->make_mutex("y", {.ttl = 6s}).acquire();
-  auto transaction = f.source.implementation()->connect(boot_clock::now() + 30s);
+  auto transaction = f.connect();
   transaction->script(begin_of(f), boot_clock::now() + 30s);
   transaction->script(f.tables().render("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'x'"),
                       boot_clock::now() + 30s);

@@ -169,7 +169,7 @@ FREEZE_CASE("freeze: a take that waits for its row can still be granted, and is 
 FREEZE_CASE("freeze: not in force by what the server told before") {
   Database f;
   f.make_functions();
-  auto const observer = f.source.implementation()->connect(boot_clock::now() + 30s);
+  auto const observer = f.connect();
   backend::statement const look{
       "look", on_postgresql(f) ? "SELECT 1" : "SELECT count(*) FROM information_schema.innodb_trx"};
   // An operator's monitor: innodb_trx shows nothing new meanwhile.
@@ -206,7 +206,7 @@ FREEZE_CASE("freeze: what a transaction from before adds to the pulses is frozen
   f.sql(on_postgresql(f) ? "DELETE FROM rowlock_reach" : "DO 0");
   set_pulses(f, "reach = 1000, until = " + now(f) +
                     (on_postgresql(f) ? " + interval '1 hour'" : " + INTERVAL 1 HOUR"));
-  auto const session = f.source.implementation()->connect(boot_clock::now() + 30s);
+  auto const session = f.connect();
   auto const run = [&](std::string const& text) {
     session->script(f.tables().render(text), boot_clock::now() + 30s);
   };

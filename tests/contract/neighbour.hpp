@@ -15,10 +15,7 @@ constexpr bool rows_on_queues(running_pair const& p) { return on_queues(p) && in
 /// Another process, at the wait queue.
 class neighbour {
  public:
-  explicit neighbour(fixture& f)
-      : fixture_(f),
-        tables_(f.tables()),
-        session_(f.source.implementation()->connect(boot_clock::now() + 30s)) {}
+  explicit neighbour(fixture& f) : fixture_(f), tables_(f.tables()), session_(f.connect()) {}
   backend::queue_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 30s) {
     return session_->enter_queue(tables_, name, "neighbour", boot_clock::now() + patience, 10s, {});
   }
@@ -35,7 +32,7 @@ class neighbour {
             ? "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = " + number
             : "SELECT count(*) FROM information_schema.processlist WHERE state = 'User lock' AND id = " +
                   number;
-    auto const watch = fixture_.source.implementation()->connect(boot_clock::now() + 30s);
+    auto const watch = fixture_.connect();
     auto stands = std::async(std::launch::async, [this] { return enter(); });
     REQUIRE(eventually([&] { return ask(*watch, look) > 0; }));
     return stands;

@@ -345,6 +345,7 @@ OFTEN_CASE("C92: beside an old snapshot each statement on one name meets a bound
   std::string const list = R"('[{"name": "x", "term": "t"}]')";
   std::vector<std::pair<char const*, texts>> const of_free{
       {"lock_take", taking},
+      {"lock_next_take", taking},
       {"lock_read", {"'x'"}},
       {"all_read", {list}},
       {"all_take", {list, "'lease'", "'h'", "1", "'p'", "1", "30000", "'clock'", "NULL", "''", "1", "1"}}};

@@ -8,10 +8,7 @@ namespace rowlock::test {
 /// Open until commit(), or as long as it lives.
 class open_transaction {
  public:
-  explicit open_transaction(fixture& f)
-      : names_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 30s)) {
-    run(begin_of(f));
-  }
+  explicit open_transaction(fixture& f) : names_(f.tables()), session_(f.connect()) { run(begin_of(f)); }
   void run(std::string const& sql) { session_->script(names_.render(sql), boot_clock::now() + 30s); }
   void commit() { run("COMMIT"); }
 

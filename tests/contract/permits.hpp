@@ -58,7 +58,7 @@ class permit_taker {
         book_(f.source.implementation()->sql(), f.tables()),
         taking_(book_, how),
         rows_(book_, strategies::term_rows::table::permits),
-        session_(f.source.implementation()->connect(soon())) {}
+        session_(f.connect()) {}
 
   static strategies::wanted_permit reader() { return of(1, strategies::all_units); }
   static strategies::wanted_permit writer() { return of(strategies::all_units, strategies::all_units); }

@@ -63,7 +63,7 @@ PAIRS_CASE(
     all<leases, direct, on_a_server>) {
   auto const soon = [] { return boot_clock::now() + 30s; };
   backend::statement_book const book(f.source.implementation()->sql(), f.tables());
-  auto const taker = f.source.implementation()->connect(soon());
+  auto const taker = f.connect();
   auto const run = [&](std::string const& text) { taker->execute({"by_hand", text}, {}, soon()); };
   auto const term = base::random_id();
   std::vector<backend::value> const name{std::string("x"), std::string("shared"), term};

@@ -376,10 +376,30 @@ PAIRS_CASE("quarantine: a session that a pooler has reset is granted nothing unt
            leases_of_mysql) {
   patient one(f);
   REQUIRE(one.take("x", 1s));
-  one->session().script("SET @rowlock_here = NULL, @rowlock_start = NULL", boot_clock::now() + 30s);
+  one->session().script("SET @rowlock_here = NULL, @rowlock_start = NULL, @rowlock_base = NULL",
+                        boot_clock::now() + 30s);
   CHECK_FALSE(one->take("y", 1s));
   CHECK(one.take("y", 1s));
   CHECK(number(f, "SELECT count(*) FROM rowlock_pulse") == 1);
+}
+
+// Where the clock of a server went back, say: its sessions live on.
+PAIRS_CASE("quarantine: a session that knows the incarnation before is granted nothing until it has asked",
+           leases_of_mysql) {
+  patient one(f);
+  REQUIRE(one.take("x", 1s));
+  auto const ahead = microseconds_now() + 7'200'000'000;
+  f.sql("INSERT INTO rowlock_pulse SELECT utc_timestamp(6), until, 300000, 7, utc_timestamp(6), " +
+        std::to_string(ahead) + ", made_by, made_in FROM rowlock_pulse");
+  CHECK_FALSE(one->take("y", 1s));
+  CHECK(stranger(f).take("z", 1s));
+  CHECK(one.take("y", 1s));
+  CHECK(one->token("y") > ahead);
+  lock_manager m(f.source, f.options);
+  auto const permit = m.make_shared_mutex("s").try_acquire();
+  REQUIRE(permit);
+  CHECK(permit->token().value > ahead);
+  CHECK(number(f, "SELECT count(*) FROM rowlock_pulse") == 2);
 }
 
 namespace {

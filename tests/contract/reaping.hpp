@@ -27,7 +27,7 @@ inline void shift_tokens(fixture& f, std::int64_t us) {
 }
 
 inline std::int64_t number(fixture& f, std::string const& select) {
-  auto const session = f.source.implementation()->connect(boot_clock::now() + 30s);
+  auto const session = f.connect();
   auto const text = f.tables().render(select);
   return backend::as_int(
       session->execute({"test_number", text}, {}, boot_clock::now() + 30s).rows.at(0).at(0));

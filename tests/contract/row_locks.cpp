@@ -22,7 +22,7 @@ void end_session_of(fixture& f, lock_manager& m, std::string const& name) {
         f.sql("SELECT pg_terminate_backend(" + std::to_string(l.holder.owner.pid) + ")");
     return;
   }
-  auto const session = f.source.implementation()->connect(boot_clock::now() + 30s);
+  auto const session = f.connect();
   backend::statement const holders{"holders",
                                    "SELECT p.id FROM information_schema.processlist AS p JOIN "
                                    "information_schema.innodb_trx AS t ON t.trx_mysql_thread_id = p.id "

@@ -33,7 +33,7 @@ stranger::stranger(fixture& f, std::string process)
       taking_(book_),
       rows_(book_, traits(how_).counted ? strategies::term_rows::table::permits
                                         : strategies::term_rows::table::locks),
-      session_(f.source.implementation()->connect(soon())),
+      session_(f.connect()),
       self_{"elsewhere", 1, std::move(process), 1} {}
 
 bool stranger::take_for_session(std::string const& name) {

@@ -15,7 +15,7 @@ std::string held_name(int i) { return "held " + std::to_string(i); }
 /// Another program that holds as many names.
 class other_session {
  public:
-  explicit other_session(fixture& f) : session_(f.source.implementation()->connect(boot_clock::now() + 30s)) {
+  explicit other_session(fixture& f) : session_(f.connect()) {
     session_->script(begin_of(f), boot_clock::now() + 30s);
     session_->script(f.tables().render("SELECT name FROM rowlock_locks WHERE name LIKE 'held %' FOR UPDATE"),
                      boot_clock::now() + 30s);

@@ -177,13 +177,13 @@ PAIRS_CASE(
 // The server keeps what was notified until all who listen have heard it, which none does in a transaction;
 // and tells how much it keeps, in pages of 8 kB.
 PAIRS_CASE("wait queues: D5, C40: nobody notifies, by whatever text", all<leases, direct, on_postgresql>) {
-  auto const looks = f.source.implementation()->connect(boot_clock::now() + 30s);
+  auto const looks = f.connect();
   auto const kept = [&] {
     backend::statement const usage{"usage", "SELECT (pg_notification_queue_usage() * 1000000000)::bigint"};
     return backend::as_int(looks->execute(usage, {}, boot_clock::now() + 30s).rows.at(0).at(0));
   };
   auto const m = f.manager();
-  auto const listens = f.source.implementation()->connect(boot_clock::now() + 30s);
+  auto const listens = f.connect();
   for (auto const* sql : {"SET idle_in_transaction_session_timeout = 0", "LISTEN rowlock_test", "BEGIN"})
     listens->script(sql, boot_clock::now() + 30s);
   auto const before = kept();

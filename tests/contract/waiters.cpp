@@ -33,8 +33,7 @@ bool shows(lock_manager& m, std::optional<int> expected) {
 class in_line {
  public:
   explicit in_line(fixture& f)
-      : session_(f.source.implementation()->connect(boot_clock::now() + 30s)),
-        stands_(std::async(std::launch::async, [this, tables = f.tables()] {
+      : session_(f.connect()), stands_(std::async(std::launch::async, [this, tables = f.tables()] {
           return session_->enter_queue(tables, "x", "in line", boot_clock::now() + 60s, 10s,
                                        stop_.get_token()) != backend::queue_entry::not_mine;
         })) {}
@@ -167,7 +166,7 @@ PAIRS_CASE("waiters: of a row lock, who waits for its row", tells_row_locks) {
   std::stop_source stop;
   auto const stand = [&] {
     return std::async(std::launch::async, [&] {
-      auto const session = f.source.implementation()->connect(boot_clock::now() + 30s);
+      auto const session = f.connect();
       try {
         session->wait_for_row(wait, {}, boot_clock::now() + 60s, 10s, stop.get_token());
       } catch (error const&) {  // it was stopped

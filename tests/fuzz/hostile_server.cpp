@@ -42,6 +42,7 @@ constexpr std::pair<std::string_view, std::string_view> shapes[] = {
     {"lock_list", "nkmititizdcueztzd"},
     {"lock_list_end", "n"},
     {"lock_locked_by", "itt"},
+    {"lock_next_take", "i"},
     {"lock_read", "nkmititizdcueztzd"},
     {"lock_release", "z"},
     {"lock_renew", "m"},

@@ -10,6 +10,7 @@
 #include "database.hpp"
 #include "strategy/quarantine.hpp"
 #include "support/eventually.hpp"
+#include "support/incarnation.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -28,6 +29,7 @@ backend::statement_book book_of(database const& db) {
 bool take(database const& db, std::string const& name) {
   auto const book = book_of(db);
   auto const c = db.connect();
+  learn_incarnation(*c, book);
   c->execute(book.at("lock_insert_free"), std::vector<backend::value>{name, "lease"}, soon());
   return c->execute(book.at("lock_take"), take_parameters(name), soon()).affected == 1;
 }

@@ -189,8 +189,11 @@ std::vector<form> const forms_on_postgresql{
      8s},
 };
 
-std::map<std::string, std::string> changed(std::vector<change> const& changes, connection_source const& s) {
+std::map<std::string, std::string> changed(std::vector<change> changes, connection_source const& s) {
   std::map<std::string, std::string> texts;
+  for (std::size_t i = changes.size(); i-- > 0;)
+    if (changes[i].statement == std::string_view("lock_take"))
+      changes.push_back({"lock_next_take", changes[i].from, changes[i].to});
   for (auto const& c : changes) {
     auto& text = texts.try_emplace(c.statement, sql_of(s, c.statement)).first->second;
     if (c.from.empty()) {

@@ -67,6 +67,7 @@ dialect const& mysql_dialect() {
                                        .no_routine = no_routine,
                                        .as_script = as_script},
                          .pulse_tables = pulse_tables,
+                         .remembers_pulse = true,
                          .has_queues = true,
                          .leaves_queue_at_once = true};
   return d;

@@ -43,13 +43,6 @@ constexpr std::string_view set_up_text =
     "'group_replication_single_primary_mode');"
     "SELECT database();";
 
-// Which server this is and in which start, in variables of the session. See lib/sql/mysql/pulse.sql
-std::string_view text_of_here() {
-  for (auto const& s : mysql_dialect().statements)
-    if (s.name == "pulse_here") return s.text;
-  return "DO 0";
-}
-
 constexpr std::size_t most_rows_kept = 1000;
 
 bool says_commit(std::string_view sql) {
@@ -159,24 +152,13 @@ void session::refuse(refusal const& e, stake at_stake, std::string const& what) 
   throw problem;
 }
 
-// A Galera node without its cluster refuses to look at tables. Such a session does not know which server this
-// is, and is granted nothing.
-std::vector<result> session::ask_all() {
-  try {
-    return native_->run_all(std::string(set_up_text) + std::string(text_of_here()));
-  } catch (refusal const& e) {
-    if (e.native() != 1047) throw;  // ER_UNKNOWN_COM_ERROR
-    return native_->run_all(std::string(set_up_text));
-  }
-}
-
 void session::set_up(boot_time_point deadline) {
   static auto const& what = base::never_destroyed<std::string>("session set-up");
   begin(what, deadline);
   auto const limit = until(deadline, most_early_bytes);
   try {
     mariadb_ = native_->is_mariadb();
-    auto const results = ask_all();
+    auto const results = native_->run_all(std::string(set_up_text));
     if (results.size() < 5) give_up(what, "the server's replies can't be told apart");
     read_facts(results[3].rows, results[4].rows);
     // On Galera, reads (1) and changes (2) wait for earlier commits of all nodes. Otherwise a renewal or

@@ -70,7 +70,6 @@ class session final : public connection {
   bool forked() const noexcept;
   void abandon() noexcept;
   void set_up(boot_time_point deadline);
-  std::vector<result> ask_all();
   std::vector<result> execute_one_by_one(std::span<step const>, boot_time_point deadline);
   void read_facts(row_list const& variables, row_list const& database);
   void begin(std::string const& what, boot_time_point deadline);

@@ -12,10 +12,10 @@
 -- DISTINCT, CONVERT: as in lock_renew_due.
 
 -- Those of $1, JSON [{"name":..., "term":..., "old":..., "renewals":...}, ...], that may be taken, as lock_take has it. ("old",
--- "renewals" and "incarnation" are its $13 to $15; each may be missing.) $2: the strategy. Other parameters as all_take. @rowlock_base: what
--- the database grants, and above which all its tokens are. Null: nothing.
+-- "renewals" and "incarnation" are its $13 to $15; each may be missing.) $2: the strategy. Other parameters as all_take.
+-- @rowlock_grants: the incarnation by which the database grants. Null: nothing.
 -- name: all_take_due
-SELECT bit_or(1 << (wanted.place - 1)), utc_timestamp(6), <<pulse $7>> INTO @rowlock_due, @rowlock_at, @rowlock_base
+SELECT bit_or(1 << (wanted.place - 1)), utc_timestamp(6), <<pulse $7>> INTO @rowlock_due, @rowlock_at, @rowlock_grants
 FROM (
   SELECT DISTINCT j.place, j.name, j.old, j.renewals, j.incarnation
   FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
@@ -51,7 +51,7 @@ SET
   l.token = CASE WHEN $11 = 0 THEN l.token ELSE greatest(
     l.token + $11,
     timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + $11 - 1,
-    $11 + CAST(coalesce(@rowlock_base, 0) AS SIGNED),
+    $11 + CAST(coalesce(@rowlock_grants, 0) AS SIGNED),
     CASE WHEN l.token = 0 THEN (
       SELECT $11 + greatest(m.token_floor,
         coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name), 0))
@@ -71,12 +71,12 @@ SET
   l.longest = $7,
   l.longest_term = wanted.term,
   l.term = wanted.term
-WHERE @rowlock_base IS NOT NULL AND bit_count(@rowlock_due) >= $12 AND @rowlock_due >> (wanted.place - 1) & 1 AND l.strategy = $2
+WHERE @rowlock_grants IS NOT NULL AND bit_count(@rowlock_due) >= $12 AND @rowlock_due >> (wanted.place - 1) & 1 AND l.strategy = $2
   AND CASE WHEN wanted.old IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= CAST(@rowlock_at AS DATETIME(6)))
         ELSE l.term = wanted.old
           AND CASE WHEN wanted.renewals IS NULL THEN l.revoked = 0
-            ELSE l.renewals = wanted.renewals AND wanted.incarnation = CAST(@rowlock_base AS SIGNED) END END
+            ELSE l.renewals = wanted.renewals AND wanted.incarnation = CAST(@rowlock_grants AS SIGNED) END END
 
 -- Which of $1 have their terms, and their tokens.
 -- name: all_take_done

@@ -32,7 +32,7 @@ SELECT l.name, l.strategy, $3,
   greatest(
     l.token + 1,
     timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)),
-    1 + coalesce(<<pulse $8>>, 0),
+    1 + coalesce(<<known_base >>, 0),
     CASE WHEN l.token = 0 THEN (
       SELECT 1 + greatest(m.token_floor,
         coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name), 0))
@@ -45,7 +45,7 @@ SELECT l.name, l.strategy, $3,
 FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
 WHERE l.name = $1 AND l.strategy = $2
   AND @rowlock_anchor = $3
-  AND <<pulse $8>> IS NOT NULL
+  AND <<known_pulse $8>> IS NOT NULL
   AND $12
     + (SELECT coalesce(sum(p.units), 0) FROM rowlock_permits AS p WHERE p.name = $1 AND NOT p.term <=> $15)
     + CASE WHEN l.intent_term <> $14 AND l.intent_until > utc_timestamp(6)

@@ -7,7 +7,9 @@
 --
 -- InnoDB has no table that a crash or a promotion empties. So a pulse names the server that made it (made_by). Where commits are not
 -- flushed it names the start of that server, too (made_in). Both are numbers, which a session finds out once and keeps: it can't
--- outlive the server's process. A session without them is granted nothing until it asks again (pulse_here).
+-- outlive the server's process. It keeps the base, too, which names the incarnation. A take compares that with the last pulse's, and then
+-- calculates with what the session knows: two sub-selects less. A session without them, or in another incarnation, is granted nothing until
+-- it asks again (pulse_here).
 
 -- Whether a crash keeps what was committed. The binary log decides on that, too. (3 is MariaDB's, and flushes more.)
 -- fragment: durable
@@ -27,6 +29,17 @@ q.made_by = CAST(@rowlock_here AS SIGNED)
 -- fragment: pulse
 (SELECT CASE WHEN <<made_here >> AND q.safe_from <= utc_timestamp(6) AND q.until > utc_timestamp(6) AND q.reach >= least(<<>>, 300000) THEN q.base END
   FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1)
+-- end
+
+-- The same of the incarnation that the session knows: so its base is that one.
+-- fragment: known_pulse
+(SELECT CASE WHEN <<made_here >> AND q.base = <<known_base >> AND q.safe_from <= utc_timestamp(6) AND q.until > utc_timestamp(6)
+    AND q.reach >= least(<<>>, 300000) THEN q.base END
+  FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1)
+-- end
+
+-- fragment: known_base
+CAST(@rowlock_base AS SIGNED)<<>>
 -- end
 
 -- Which incarnation this is: its pulses' base. Null: none has begun. <<>>: a number of the row that is changed.
@@ -50,27 +63,32 @@ EXISTS (SELECT 1 FROM rowlock_quarantine AS z WHERE z.frozen_until > utc_timesta
 FROM (SELECT p.* FROM rowlock_pulse AS p ORDER BY p.begun DESC, p.until DESC, p.reach DESC LIMIT 1) AS q WHERE <<made_here >><<>>
 -- end
 
--- Which server this is. A cluster that certifies its commits loses none with a server: there it is the cluster. The start is
--- exact whatever the clock does: both times are those at which the statement began. (Behind SET timestamp the uptime is below 0.)
--- The text stands in migrations/mysql, too.
+-- Which server this is, and which incarnation. A cluster that certifies its commits loses none with a server: there it is the cluster.
+-- The start is exact whatever the clock does: both times are those at which the statement began. (Behind SET timestamp the uptime is
+-- below 0.) Most of the text stands in migrations/mysql, too.
 -- name: pulse_here
-SELECT
-  CAST(conv(left(sha2(coalesce(s.cluster, concat_ws('/',
-    @@global.hostname, @@global.port, @@global.datadir, @@global.server_id /*!80000 , @@global.server_uuid */)), 256), 15), 16, 10) AS SIGNED),
-  CASE WHEN s.cluster IS NULL THEN unix_timestamp() - CAST(CAST(s.uptime AS UNSIGNED) AS SIGNED) ELSE 0 END
-INTO @rowlock_here, @rowlock_start
+SELECT h.server, h.start, (
+  SELECT CASE WHEN q.made_by = h.server AND (q.made_in = h.start OR (q.made_in = 0 AND <<durable >>)) THEN q.base END
+  FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1)
+INTO @rowlock_here, @rowlock_start, @rowlock_base
 FROM (
-  SELECT max(CASE g.variable_name WHEN 'Uptime' THEN g.variable_value END) AS uptime,
-    coalesce(
-      max(CASE WHEN g.variable_name = 'wsrep_cluster_state_uuid' AND trim(BOTH '0' FROM replace(g.variable_value, '-', '')) <> ''
-        THEN concat('wsrep ', g.variable_value) END)
-      /*!80000 , (SELECT concat('group ', v.variable_value) FROM performance_schema.global_variables AS v
-        WHERE v.variable_name = 'group_replication_group_name' AND v.variable_value <> '') */) AS cluster
-  FROM /*M! information_schema *//*!80000 performance_schema */.global_status AS g
-  WHERE g.variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')) AS s
+  SELECT
+    CAST(conv(left(sha2(coalesce(s.cluster, concat_ws('/',
+      @@global.hostname, @@global.port, @@global.datadir, @@global.server_id /*!80000 , @@global.server_uuid */)), 256), 15), 16, 10) AS SIGNED) AS server,
+    CASE WHEN s.cluster IS NULL THEN unix_timestamp() - CAST(CAST(s.uptime AS UNSIGNED) AS SIGNED) ELSE 0 END AS start
+  FROM (
+    SELECT max(CASE g.variable_name WHEN 'Uptime' THEN g.variable_value END) AS uptime,
+      coalesce(
+        max(CASE WHEN g.variable_name = 'wsrep_cluster_state_uuid' AND trim(BOTH '0' FROM replace(g.variable_value, '-', '')) <> ''
+          THEN concat('wsrep ', g.variable_value) END)
+        /*!80000 , (SELECT concat('group ', v.variable_value) FROM performance_schema.global_variables AS v
+          WHERE v.variable_name = 'group_replication_group_name' AND v.variable_value <> '') */) AS cluster
+    FROM /*M! information_schema *//*!80000 performance_schema */.global_status AS g
+    WHERE g.variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')) AS s) AS h
 
 -- How many milliseconds it is until leases of $1 milliseconds are granted (null: not by any pulse), and until anything is (null: there
--- is none). How long the database is frozen, and whether it pauses after it may have forgotten locks.
+-- is none). How long the database is frozen, whether it pauses after it may have forgotten locks, and whether this session knows the
+-- incarnation.
 -- name: pulse_look
 SELECT
   CAST(ceil(min(CASE WHEN q.reach >= least($1, 300000) AND q.until > utc_timestamp(6)
@@ -78,7 +96,8 @@ SELECT
   CAST(ceil(min(timestampdiff(MICROSECOND, utc_timestamp(6), q.safe_from)) / 1000) AS SIGNED),
   coalesce((SELECT CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), z.frozen_until) / 1000) AS SIGNED)
     FROM rowlock_quarantine AS z WHERE z.frozen_until > utc_timestamp(6)), 0),
-  coalesce((SELECT CAST(z.enabled AS SIGNED) FROM rowlock_quarantine AS z), 1)
+  coalesce((SELECT CAST(z.enabled AS SIGNED) FROM rowlock_quarantine AS z), 1),
+  coalesce(max(q.base = <<known_base >>), 0)
 <<pulses >>
 
 -- A new incarnation: nothing is granted until the longest lease that can have been forgotten is over, and a second longer: one that

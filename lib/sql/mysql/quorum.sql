@@ -21,7 +21,7 @@ UPDATE rowlock_locks AS l SET
   l.token = last_insert_id(greatest(
     l.token + 1,
     coalesce($12, timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))),
-    1 + coalesce(<<pulse $8 + 0 * l.token>>, 0),
+    1 + coalesce(<<known_base >>, 0),
     CASE WHEN l.token = 0 THEN (
       SELECT 1 + greatest(m.token_floor,
         coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name), 0))
@@ -44,8 +44,8 @@ UPDATE rowlock_locks AS l SET
 WHERE l.name = $1 AND l.strategy = $2
   AND CASE WHEN $13 IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
-        ELSE l.term = $13 AND l.renewals = $15 AND $17 = <<incarnation l.token>> END
-  AND <<pulse $8 + 0 * l.token>> IS NOT NULL
+        ELSE l.term = $13 AND l.renewals = $15 AND $17 = <<known_base >> END
+  AND <<known_pulse $8 + 0 * l.token>> IS NOT NULL
   AND NOT (l.revoked = 1 AND coalesce(l.longest_term = $16, 0))
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q
     WHERE q.id = CASE WHEN l.token < 0 THEN 0 ELSE 1 END AND q.votes = 1 AND q.epoch_id = $14)

@@ -11,16 +11,13 @@
 -- and a snapshot that sees the fresh row sees that, too.
 -- $12: how many tokens are drawn at once, 0 for none. Every arm rises by that many, or the lowest of them would not be above
 -- all that were ever drawn (C45): lib/doc/hand_on.md.
--- name: lock_take
+-- fragment: taking
 /* dies with the machine */ UPDATE rowlock_locks AS l SET
   term = $3,
   token = CASE WHEN $12::bigint = 0 THEN l.token ELSE greatest(
     l.token + $12::bigint,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $12::bigint - 1,
-    pulse.base + $12::bigint,
-    CASE WHEN l.token = 0 THEN (
-      SELECT $12::bigint + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
-      FROM rowlock_meta AS m WHERE m.id = 1) END) END,
+    pulse.base + $12::bigint<<>>) END,
   owner_host = $4,
   owner_pid = $5::bigint,
   owner_process = $6,
@@ -44,6 +41,20 @@ WHERE l.name = $1 AND l.strategy = $2 AND l.term IS DISTINCT FROM 'name'
   AND CASE WHEN $13::text IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
         ELSE l.term = $13 AND CASE WHEN $14::bigint IS NULL THEN NOT l.revoked ELSE l.renewals = $14::bigint AND $15::bigint = <<incarnations >> END END
+-- end
+
+-- Any row.
+-- name: lock_take
+<<taking ,
+    CASE WHEN l.token = 0 THEN (
+      SELECT $12::bigint + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
+      FROM rowlock_meta AS m WHERE m.id = 1) END>>
+RETURNING l.token
+
+-- A row that has had a token, which keeps it above the floor: nearly each take, and two sub-selects less.
+-- name: lock_next_take
+<<taking >>
+  AND NOT (l.token = 0 AND $12::bigint > 0)
 RETURNING l.token
 
 -- A free row for a name that has none, so that lock_take finds one; of generation 1 where only the row is there that keeps the name

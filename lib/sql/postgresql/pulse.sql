@@ -38,19 +38,16 @@ set_config('synchronous_commit',
 EXISTS (SELECT 1 FROM rowlock_quarantine AS z WHERE z.frozen_until > clock_timestamp())<<>>
 -- end
 
--- What a session must know before it looks at pulses: nothing here.
--- name: pulse_here
-SELECT 0
-
 -- How many milliseconds it is until leases of $1 milliseconds are granted (null: not by any pulse), and until anything is (null: there
--- is none). How long the database is frozen, and whether it pauses after it may have forgotten locks.
+-- is none). How long the database is frozen, whether it pauses after it may have forgotten locks, and whether this session knows the
+-- incarnation: it need not.
 -- name: pulse_look
 SELECT ceil(extract(epoch FROM min(q.safe_from) FILTER (WHERE q.reach >= least($1::bigint, 300000) AND q.until > clock_timestamp())
     - clock_timestamp()) * 1000)::bigint,
   ceil(extract(epoch FROM min(q.safe_from) - clock_timestamp()) * 1000)::bigint,
   coalesce((SELECT ceil(extract(epoch FROM z.frozen_until - clock_timestamp()) * 1000)::bigint FROM rowlock_quarantine AS z
     WHERE z.frozen_until > clock_timestamp()), 0),
-  coalesce((SELECT z.enabled::int::bigint FROM rowlock_quarantine AS z), 1)
+  coalesce((SELECT z.enabled::int::bigint FROM rowlock_quarantine AS z), 1), 1
 <<pulses >>
 
 -- A new incarnation: nothing is granted until the longest lease that can have been forgotten is over, and a second longer: one that

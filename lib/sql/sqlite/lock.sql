@@ -10,7 +10,7 @@
 -- lib/doc/lease.md); or (?14 null) if its explicit owner comes back and no operator has asked for it back (C33).
 -- ?12: how many tokens are drawn at once, 0 for none. Every arm rises by that many, or the lowest of them would not be above
 -- all that were ever drawn (C45): lib/doc/hand_on.md.
--- name: lock_take
+-- fragment: taking
 /* dies with the machine */ /* draws by rowlock_meta */ UPDATE rowlock_locks SET
   term = ?3,
   token = CASE WHEN ?12 = 0 THEN token ELSE rowlock_drawn(max(
@@ -40,6 +40,14 @@ WHERE name = ?1 AND strategy = ?2
           OR (takeover = 'clock' AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
         ELSE term = ?13 AND CASE WHEN ?14 IS NULL THEN revoked = 0 ELSE renewals = ?14 AND ?15 = 0 END END
 RETURNING token
+-- end
+
+-- name: lock_take
+<<taking >>
+
+-- What the first attempt runs: here a sub-select costs nothing, where it is not evaluated.
+-- name: lock_next_take
+<<taking >>
 
 -- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate.
 -- name: lock_insert_free
