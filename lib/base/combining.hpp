@@ -4,6 +4,8 @@
 // tradeoff", SPAA 2010; databases call it group commit.)
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -20,8 +22,12 @@ namespace rowlock::base {
 template <class Job>
 class combining {
  public:
-  /// `most`: the most jobs in one run.
-  explicit combining(std::size_t most) : most_(most) {}
+  /// `most`: the most jobs in one run. `enough`: while so many are under way the next ones wait, to go
+  /// together: the fewer runs, the more jobs in each. (A run has begun with at least one.)
+  /// `patience`: a job that has waited so long does not wait for a run to end: a connection can hang.
+  explicit combining(std::size_t most, std::size_t enough,
+                     std::chrono::milliseconds patience = std::chrono::milliseconds(100))
+      : most_(most), enough_(enough), patience_(patience) {}
 
   /// Returns after `mine` was run, by this thread or another. The leader calls `prepare()`, then
   /// `run(prepared, jobs)` with its own job and the waiting jobs that are alike(mine, another). `run` must
@@ -30,37 +36,29 @@ class combining {
   template <class Alike, class Prepare, class Run>
   bool run(Job& mine, boot_time_point until, std::stop_token const& stop, Alike alike, Prepare prepare,
            Run run) {
-    entry me{.job = &mine};
+    entry me(mine);
     std::unique_lock lock(mutex_);
-    if (led_) {
+    if (led_ || under_way_ >= enough_) {
       line_.push_back(&me);
-      auto const last = std::chrono::steady_clock::now() + (until - boot_clock::now());
-      me.wake.wait_until(lock, stop, last, [&me] { return me.is != state::waits; });
-      if (me.is == state::waits) {
-        std::erase(line_, &me);
-        return false;
-      }
-      me.wake.wait(lock, [&me] { return me.is == state::leads || me.is == state::done; });
+      lock.unlock();
+      if (!wait_in_line(me, until, stop)) return false;
       if (me.is == state::done) return true;
+    } else {
+      led_ = true;
+      lock.unlock();
     }
-    led_ = true;
-    lock.unlock();
     team t;
     try {
       auto prepared = prepare();
       t = pick(me, alike);
       run(prepared, std::span<Job* const>(t.jobs));
     } catch (...) {
-      if (t.jobs.empty()) let_another_lead();
+      if (t.jobs.empty()) give_up_lead();
       throw;
     }
-    if (t.entries.size() == 1) return true;
-    lock.lock();
-    for (auto* one : t.entries) {
-      if (one == &me) continue;
-      one->is = state::done;
-      one->wake.notify_one();  // with the mutex: the entry is on that thread's stack
-    }
+    ended(t.jobs.size());
+    for (auto* one : t.entries)
+      if (one != &me) one->ring(state::done);
     return true;
   }
 
@@ -71,19 +69,73 @@ class combining {
 
  private:
   enum class state { waits, taken, leads, done };
-  struct entry {
-    Job* job;
-    state is = state::waits;
-    std::condition_variable_any wake{};
+
+  /// A thread in the line. It sleeps at a mutex of its own: those that are woken do not meet at that of all.
+  class entry {
+   public:
+    explicit entry(Job& j) : job(&j) {}
+
+    /// @return false if it was not rung before `until` or `stop`
+    bool sleep(boot_time_point until, std::stop_token const& stop) {
+      auto const last = std::chrono::steady_clock::now() + (until - boot_clock::now());
+      std::stop_callback const on_stop(stop, [this] {
+        std::lock_guard const guard(mutex_);
+        stopped_ = true;
+        wake_.notify_one();
+      });
+      std::unique_lock lock(mutex_);
+      wake_.wait_until(lock, last, [this] { return rung_ || stopped_; });
+      return rung_;
+    }
+    void sleep() {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return rung_; });
+    }
+    void ring(state now) noexcept {
+      std::lock_guard const guard(mutex_);
+      is = now;
+      rung_ = true;
+      wake_.notify_one();  // with the mutex: the entry is on that thread's stack
+    }
+
+    Job* const job;
+    std::atomic<state> is = state::waits;
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    bool rung_ = false;
+    bool stopped_ = false;
   };
+
   struct team {
     std::vector<entry*> entries{};
     std::vector<Job*> jobs{};
   };
 
+  /// @return false if it was not rung, and left the line
+  bool wait_in_line(entry& me, boot_time_point until, std::stop_token const& stop) {
+    while (!me.sleep(std::min<boot_time_point>(until, boot_clock::now() + patience_), stop)) {
+      std::unique_lock lock(mutex_);
+      if (me.is != state::waits) {
+        lock.unlock();
+        me.sleep();
+        break;
+      }
+      bool const over = stop.stop_requested() || boot_clock::now() >= until;
+      if (led_ && !over) continue;
+      std::erase(line_, &me);
+      if (over) return false;
+      led_ = true;
+      me.is = state::leads;
+      break;
+    }
+    return true;
+  }
+
   template <class Alike>
   team pick(entry& me, Alike alike) {
-    std::lock_guard const guard(mutex_);
+    std::unique_lock lock(mutex_);
     team t;
     auto const room = std::min(most_, line_.size() + 1);
     t.entries.reserve(room);  // no allocation from here on. A taken job must run
@@ -97,28 +149,42 @@ class combining {
         t.jobs.push_back(one->job);
       }
     std::erase_if(line_, [](entry* e) { return e->is == state::taken; });
-    appoint();
+    led_ = false;
+    under_way_ += t.jobs.size();
+    appoint(std::move(lock));
     return t;
   }
 
-  void let_another_lead() {
-    std::lock_guard const guard(mutex_);
-    appoint();
+  void give_up_lead() {
+    std::unique_lock lock(mutex_);
+    led_ = false;
+    appoint(std::move(lock));
   }
 
-  void appoint() noexcept {
-    led_ = !line_.empty();
-    if (!led_) return;
-    auto* next = line_.front();
+  void ended(std::size_t jobs) {
+    std::unique_lock lock(mutex_);
+    under_way_ -= jobs;
+    appoint(std::move(lock));
+  }
+
+  /// The first in the line leads, if there is room. It stays until it is rung.
+  void appoint(std::unique_lock<std::mutex> lock) noexcept {
+    if (led_ || line_.empty() || under_way_ >= enough_) return;
+    led_ = true;
+    auto* const next = line_.front();
     line_.pop_front();
     next->is = state::leads;
-    next->wake.notify_one();
+    lock.unlock();
+    next->ring(state::leads);
   }
 
   std::size_t const most_;
+  std::size_t const enough_;
+  std::chrono::milliseconds const patience_;
   mutable std::mutex mutex_;
   std::deque<entry*> line_;
   bool led_ = false;  ///< a leader prepares
+  std::size_t under_way_ = 0;
 };
 
 }  // namespace rowlock::base

@@ -25,7 +25,7 @@ struct job {
 
 /// Threads that call it. Who leads waits until the door is open.
 struct scene {
-  explicit scene(std::size_t most = 64) : all(most) {}
+  explicit scene(std::size_t most = 64) : all(most, 4, 1h) {}
 
   bool run(job& mine, std::stop_token const& stop = {}, boot_time_point until = boot_clock::now() + 100s) {
     return all.run(
@@ -120,8 +120,63 @@ TEST_CASE("combining: who is stopped, or has no more time, before anybody began 
   CHECK(next.ran_with == 2);
 }
 
+TEST_CASE("combining: while enough are under way, who comes waits, and they go together") {
+  rowlock::base::combining<job> all(64, 2, 1h);
+  std::atomic<int> running{0};
+  std::atomic<bool> open{false};
+  std::array<job, 6> jobs{};
+  {
+    std::vector<std::jthread> threads;
+    auto const come = [&](job& mine) {
+      threads.emplace_back([&] {
+        all.run(
+            mine, boot_clock::now() + 100s, {}, [](job const&, job const&) { return true; }, [] { return 0; },
+            [&](int, auto together) {
+              ++running;
+              CHECK(eventually([&] { return open.load(); }));
+              for (auto* one : together) one->ran_with = static_cast<int>(together.size());
+            });
+      });
+    };
+    come(jobs[0]);
+    REQUIRE(eventually([&] { return running == 1; }));
+    come(jobs[1]);
+    REQUIRE(eventually([&] { return running == 2; }));
+    for (std::size_t i = 2; i < jobs.size(); ++i) {
+      come(jobs[i]);
+      REQUIRE(eventually([&] { return all.waiting() == i - 1; }));
+    }
+    CHECK(running == 2);
+    open = true;
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) CHECK(jobs[i].ran_with == (i < 2 ? 1 : 4));
+}
+
+TEST_CASE("combining: a run that does not end keeps the others for a moment only") {
+  rowlock::base::combining<job> all(64, 1, 1ms);
+  std::atomic<bool> running{false};
+  std::atomic<bool> open{false};
+  job hangs;
+  job next;
+  std::jthread const first([&] {
+    all.run(
+        hangs, boot_clock::now() + 100s, {}, [](job const&, job const&) { return true; }, [] { return 0; },
+        [&](int, auto) {
+          running = true;
+          CHECK(eventually([&] { return open.load(); }));
+        });
+  });
+  REQUIRE(eventually([&] { return running.load(); }));
+  CHECK(all.run(
+      next, boot_clock::now() + 100s, {}, [](job const&, job const&) { return true; }, [] { return 0; },
+      [&](int, auto jobs) { next.ran_with = static_cast<int>(jobs.size()); }));
+  CHECK(next.ran_with == 1);
+  CHECK_FALSE(open);
+  open = true;
+}
+
 TEST_CASE("combining: many threads, each is served once a call") {
-  rowlock::base::combining<job> all(8);
+  rowlock::base::combining<job> all(8, 4);
   std::atomic<int> served{0};
   std::atomic<int> trips{0};
   {
