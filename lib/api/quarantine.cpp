@@ -125,7 +125,7 @@ class operation {
     waiter_.wait_until(boot_clock::now() + between_looks);
     others now;
     std::set<std::int64_t> told;
-    static std::vector<value> const any{std::int64_t{0}};
+    std::vector<value> const any{std::int64_t{0}};
     backend::step const looks[] = {
         {book().at("pulse_look"), any},  // a transaction begins when it reads a table
         {book().at("pulse_in_the_way"), {}}};
