@@ -520,6 +520,9 @@ PAIRS_CASE("lock_take, token_draw, quorum_take: the floor is looked up behind th
   lease.insert(lease.end(), {backend::value(one), backend::value(nullptr), backend::value(nullptr),
                              backend::value(std::int64_t{0})});
   CHECK(token_behind("rowlock_locks", "lock_take", lease) == 8'000'000'000'000'001);
+  // As if the reaper had deleted the row meanwhile, and another session had put a fresh one.
+  f.sql("UPDATE rowlock_locks SET token = 5, term = NULL");
+  CHECK(token_behind("rowlock_locks", "lock_next_take", lease) == 0);
   f.sql("UPDATE rowlock_locks SET strategy = 'quorum', term = NULL");
   with[1] = text("quorum");
   with.insert(with.end(),

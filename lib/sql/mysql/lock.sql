@@ -56,7 +56,7 @@ WHERE l.name = $1 AND l.strategy = $2
   AND CASE WHEN $13 IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
         ELSE l.term = $13 AND CASE WHEN $14 IS NULL THEN l.revoked = 0 ELSE l.renewals = $14 AND $15 = <<known_base >> END END
-  AND <<known_pulse $8 + 0 * l.token>> IS NOT NULL
+  AND <<pulse $8 + 0 * l.token>> = <<known_base >>
 -- end
 
 -- Any row.

@@ -45,7 +45,7 @@ SELECT l.name, l.strategy, $3,
 FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
 WHERE l.name = $1 AND l.strategy = $2
   AND @rowlock_anchor = $3
-  AND <<known_pulse $8>> IS NOT NULL
+  AND <<pulse $8>> = <<known_base >>
   AND $12
     + (SELECT coalesce(sum(p.units), 0) FROM rowlock_permits AS p WHERE p.name = $1 AND NOT p.term <=> $15)
     + CASE WHEN l.intent_term <> $14 AND l.intent_until > utc_timestamp(6)

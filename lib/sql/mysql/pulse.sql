@@ -31,13 +31,7 @@ q.made_by = CAST(@rowlock_here AS SIGNED)
   FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1)
 -- end
 
--- The same of the incarnation that the session knows: so its base is that one.
--- fragment: known_pulse
-(SELECT CASE WHEN <<made_here >> AND q.base = <<known_base >> AND q.safe_from <= utc_timestamp(6) AND q.until > utc_timestamp(6)
-    AND q.reach >= least(<<>>, 300000) THEN q.base END
-  FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1)
--- end
-
+-- The incarnation that the session knows. A take compares the pulse with it.
 -- fragment: known_base
 CAST(@rowlock_base AS SIGNED)<<>>
 -- end

@@ -45,7 +45,7 @@ WHERE l.name = $1 AND l.strategy = $2
   AND CASE WHEN $13 IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
         ELSE l.term = $13 AND l.renewals = $15 AND $17 = <<known_base >> END
-  AND <<known_pulse $8 + 0 * l.token>> IS NOT NULL
+  AND <<pulse $8 + 0 * l.token>> = <<known_base >>
   AND NOT (l.revoked = 1 AND coalesce(l.longest_term = $16, 0))
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q
     WHERE q.id = CASE WHEN l.token < 0 THEN 0 ELSE 1 END AND q.votes = 1 AND q.epoch_id = $14)
