@@ -156,9 +156,10 @@ class operation {
     auto left = in_the_way(*observer, nullptr);
     for (; !left.shows_observer; left = in_the_way(*observer, nullptr))
       if (over())
-        throw error(errc::failed,
-                    "the database is frozen, but its server tells only of transactions from before: "
-                    "others ask it for them too often");
+        throw error(
+            errc::failed,
+            "the database is frozen, but its server tells only of transactions from before, because other "
+            "sessions ask it too often: stop such monitors, and freeze again");
     while (!left.which.empty() && !over()) {
       if (o.on_wait) o.on_wait(left.sessions);
       left = in_the_way(*observer, &left.which);
