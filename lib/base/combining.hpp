@@ -13,6 +13,7 @@
 #include <rowlock/types.hpp>
 #include <span>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 namespace rowlock::base {
@@ -22,12 +23,18 @@ namespace rowlock::base {
 template <class Job>
 class combining {
  public:
-  /// `most`: the most jobs in one run. `enough`: while so many are under way the next ones wait, to go
-  /// together: the fewer runs, the more jobs in each. (A run has begun with at least one.)
-  /// `patience`: a job that has waited so long does not wait for a run to end: a connection can hang.
-  explicit combining(std::size_t most, std::size_t enough,
-                     std::chrono::milliseconds patience = std::chrono::milliseconds(100))
-      : most_(most), enough_(enough), patience_(patience) {}
+  struct limits {
+    std::size_t most;  ///< jobs in one run
+    /// While so many are under way the next ones wait, to go together: the fewer runs, the more jobs in each.
+    /// (A run has begun with at least one.)
+    std::size_t enough;
+    /// After a run of more than half of `enough` the next leader waits so long for most of them, who come
+    /// back soon: or it would go alone, and they behind it.
+    std::chrono::nanoseconds linger = std::chrono::microseconds(200);
+    /// A job that has waited so long does not wait for a run to end: a connection can hang.
+    std::chrono::milliseconds patience = std::chrono::milliseconds(100);
+  };
+  explicit combining(limits const& l) : limits_(l) {}
 
   /// Returns after `mine` was run, by this thread or another. The leader calls `prepare()`, then
   /// `run(prepared, jobs)` with its own job and the waiting jobs that are alike(mine, another). `run` must
@@ -38,8 +45,9 @@ class combining {
            Run run) {
     entry me(mine);
     std::unique_lock lock(mutex_);
-    if (led_ || under_way_ >= enough_) {
+    if (led_ || under_way_ >= limits_.enough) {
       line_.push_back(&me);
+      if (gathers_ != nullptr && most_are_back()) std::exchange(gathers_, nullptr)->ring(state::leads);
       lock.unlock();
       if (!wait_in_line(me, until, stop)) return false;
       if (me.is == state::done) return true;
@@ -47,6 +55,7 @@ class combining {
       led_ = true;
       lock.unlock();
     }
+    gather(me);
     team t;
     try {
       auto prepared = prepare();
@@ -91,6 +100,10 @@ class combining {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return rung_; });
     }
+    void unring() noexcept {
+      std::lock_guard const guard(mutex_);
+      rung_ = false;
+    }
     void ring(state now) noexcept {
       std::lock_guard const guard(mutex_);
       is = now;
@@ -115,7 +128,7 @@ class combining {
 
   /// @return false if it was not rung, and left the line
   bool wait_in_line(entry& me, boot_time_point until, std::stop_token const& stop) {
-    while (!me.sleep(std::min<boot_time_point>(until, boot_clock::now() + patience_), stop)) {
+    while (!me.sleep(std::min<boot_time_point>(until, boot_clock::now() + limits_.patience), stop)) {
       std::unique_lock lock(mutex_);
       if (me.is != state::waits) {
         lock.unlock();
@@ -133,24 +146,38 @@ class combining {
     return true;
   }
 
+  bool most_are_back() const noexcept { return line_.size() + 1 >= last_ - last_ / 4; }
+
+  void gather(entry& leader) {
+    std::unique_lock lock(mutex_);
+    if (last_ <= limits_.enough / 2 || most_are_back()) return;
+    gathers_ = &leader;
+    leader.unring();
+    lock.unlock();
+    leader.sleep(boot_clock::now() + limits_.linger, {});
+    lock.lock();
+    gathers_ = nullptr;
+  }
+
   template <class Alike>
   team pick(entry& me, Alike alike) {
     std::unique_lock lock(mutex_);
     team t;
-    auto const room = std::min(most_, line_.size() + 1);
+    auto const room = std::min(limits_.most, line_.size() + 1);
     t.entries.reserve(room);  // no allocation from here on. A taken job must run
     t.jobs.reserve(room);
     t.entries.push_back(&me);
     t.jobs.push_back(me.job);
     for (auto* one : line_)
-      if (t.jobs.size() < most_ && alike(*me.job, *one->job)) {
+      if (t.jobs.size() < limits_.most && alike(*me.job, *one->job)) {
         one->is = state::taken;
         t.entries.push_back(one);
         t.jobs.push_back(one->job);
       }
     std::erase_if(line_, [](entry* e) { return e->is == state::taken; });
     led_ = false;
-    under_way_ += t.jobs.size();
+    last_ = t.jobs.size();
+    under_way_ += last_;
     appoint(std::move(lock));
     return t;
   }
@@ -169,7 +196,7 @@ class combining {
 
   /// The first in the line leads, if there is room. It stays until it is rung.
   void appoint(std::unique_lock<std::mutex> lock) noexcept {
-    if (led_ || line_.empty() || under_way_ >= enough_) return;
+    if (led_ || line_.empty() || under_way_ >= limits_.enough) return;
     led_ = true;
     auto* const next = line_.front();
     line_.pop_front();
@@ -178,12 +205,12 @@ class combining {
     next->ring(state::leads);
   }
 
-  std::size_t const most_;
-  std::size_t const enough_;
-  std::chrono::milliseconds const patience_;
+  limits const limits_;
   mutable std::mutex mutex_;
   std::deque<entry*> line_;
-  bool led_ = false;  ///< a leader prepares
+  bool led_ = false;          ///< a leader prepares
+  entry* gathers_ = nullptr;  ///< the leader, while it waits for company
+  std::size_t last_ = 0;      ///< jobs in the last run
   std::size_t under_way_ = 0;
 };
 

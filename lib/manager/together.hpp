@@ -44,8 +44,8 @@ struct traffic {
   static constexpr std::size_t most = 64;
   /// So few threads go as they come. More wait for each other: together they make more (lib/doc/together.md).
   static constexpr std::size_t enough = 8;
-  base::combining<shared_take> takes{most, enough};
-  base::combining<shared_release> releases{most, enough};
+  base::combining<shared_take> takes{{most, enough}};
+  base::combining<shared_release> releases{{most, enough}};
 };
 
 }  // namespace rowlock::managing

@@ -50,9 +50,9 @@ class lease : public row_strategy {
   using highest_tokens = std::vector<std::optional<fencing_token>>;
   highest_tokens claim_each(backend::connection&, several const&, std::size_t at_least,
                             boot_time_point deadline, boot_time_point& sent_at) const;
-  /// The rows that a statement of all.sql returned.
-  backend::row_list rows_of(backend::connection&, backend::statement const&,
-                            std::span<backend::value const> parameters, boot_time_point deadline) const;
+  static highest_tokens tokens_in(backend::row_list const&, several const&);
+  highest_tokens read_back(backend::connection&, several const&, boot_time_point deadline) const;
+  static std::vector<given_back> told_by(backend::result const&, std::vector<given_back>);
   /// @return false if a transaction was in the way
   bool put_free_rows(backend::connection&, several const&, std::span<std::optional<term_row> const>,
                      boot_time_point deadline) const;

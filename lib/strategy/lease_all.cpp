@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <cstdint>
 #include <iterator>
 #include <rowlock/error.hpp>
 
@@ -136,8 +136,19 @@ lease::highest_tokens lease::claim_each(backend::connection& c, several const& a
   auto parameters = all.parameters;
   parameters.emplace_back(static_cast<std::int64_t>(at_least));
   sent_at = boot_clock::now();
+  auto const done = c.execute(book_.at("all_take", all.how.durable), parameters, deadline);
+  if (book_.returning()) return tokens_in(done.rows, all);
   highest_tokens got(all.wanted.size());
-  for (auto const& columns : rows_of(c, book_.at("all_take", all.how.durable), parameters, deadline)) {
+  if (done.affected == 0) return got;
+  bool const all_of_them = done.affected == std::ssize(all.wanted);
+  if (!all_of_them || (all.how.fencing && !done.number)) return read_back(c, all, deadline);
+  std::fill(got.begin(), got.end(), all.token(done.number.value_or(0)));
+  return got;
+}
+
+lease::highest_tokens lease::tokens_in(backend::row_list const& rows, several const& all) {
+  highest_tokens got(all.wanted.size());
+  for (auto const& columns : rows) {
     auto const* const name = columns.size() < 2 ? nullptr : std::get_if<std::string>(&columns[0]);
     auto const* const token = name == nullptr ? nullptr : std::get_if<std::int64_t>(&columns[1]);
     if (token == nullptr) throw error(errc::in_doubt, "the database has answered without a token");
@@ -146,14 +157,16 @@ lease::highest_tokens lease::claim_each(backend::connection& c, several const& a
   return got;
 }
 
-// Where an UPDATE can neither skip locked rows nor return rows: a statement before it locks the free rows,
-// and another after it returns them.
-backend::row_list lease::rows_of(backend::connection& c, backend::statement const& s,
-                                 std::span<value const> parameters, boot_time_point deadline) const {
-  if (book_.returning()) return c.execute(s, parameters, deadline).rows;
-  std::array<backend::step, 3> const steps{
-      {{book_.at(s.name + "_due"), parameters}, {s, parameters}, {book_.at(s.name + "_done"), parameters}}};
-  return c.execute_at_once(steps, deadline).back().rows;
+// Where an UPDATE returns no rows, and took some of the names, or tokens of their own. Terms were granted, so
+// each error is in_doubt.
+lease::highest_tokens lease::read_back(backend::connection& c, several const& all,
+                                       boot_time_point deadline) const {
+  try {
+    std::vector<value> const list{all.parameters.front()};
+    return tokens_in(c.execute(book_.at("all_take_done"), list, deadline).rows, all);
+  } catch (error const& e) {
+    throw error(errc::in_doubt, e.what(), e.statement(), e.sqlstate(), e.native_code());
+  }
 }
 
 bool lease::put_free_rows(backend::connection& c, several const& all,
@@ -172,9 +185,31 @@ std::vector<given_back> lease::give_back_all(backend::connection& c, std::span<n
                                              boot_time_point deadline) const {
   std::vector<given_back> done(which.size());
   std::vector<value> const list{strategies::to_json(which)};
-  for (auto const& columns : rows_of(c, book_.at("all_release"), list, deadline))
+  auto const came = c.execute(book_.at("all_release"), list, deadline);
+  if (!book_.returning()) return told_by(came, std::move(done));
+  for (auto const& columns : came.rows)
     if (auto const at = find(which, as_text(columns.at(0))))
       done[*at] = {.was_there = true, .others_wait = as_int(columns.at(1)) != 0};
+  return done;
+}
+
+// The reply's number has a bit for each of the first 63: whether others wait, if all were given back, else
+// which were. Then others may wait for these.
+std::vector<given_back> lease::told_by(backend::result const& came, std::vector<given_back> done) {
+  constexpr std::size_t bits = 63;
+  if (came.affected == 0) return done;
+  bool const all = came.affected == std::ssize(done);
+  if (!all && !came.number)
+    throw error(errc::in_doubt, "the database has not answered which locks it has released", "all_release",
+                "", 0);
+  auto const told = static_cast<std::uint64_t>(came.number.value_or(0));
+  std::int64_t left = came.affected;
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    bool const bit = i < bits && (told >> i & 1) != 0;
+    done[i].was_there = all || bit || (i == bits && left > 0);
+    done[i].others_wait = all ? bit : done[i].was_there;
+    if (done[i].was_there) --left;
+  }
   return done;
 }
 

@@ -17,9 +17,7 @@ std::string step(std::string const& statement) {
   if (statement == "permit_anchor") return "lock_take";
   if (statement == "permit_release") return "lock_release";
   if (statement.ends_with("_take") || statement == "row_wait" || statement == "row_try") return "lock_take";
-  if (statement == "all_take_due") return "lock_take";
-  if (statement == "unique_release" || statement == "all_release" || statement == "all_release_due")
-    return "lock_release";
+  if (statement == "unique_release" || statement == "all_release") return "lock_release";
   if (statement == "all_read") return "lock_read";
   if (statement == "at_once_draw") return "token_draw";
   if (statement == "token_insert" || statement == "at_once_entry") return "lock_insert_free";
@@ -32,9 +30,9 @@ std::string step(std::string const& statement) {
 /// Whether the statement only completes a transaction whose first statement locked the rows: no step of its
 /// own.
 bool is_second(std::string const& statement) {
-  return statement == "all_take" || statement == "all_release" || statement == "lock_renew" ||
-         statement == "permit_take" || statement == "permit_count" || statement == "permit_replaced" ||
-         statement == "permit_token" || statement == "reap_locks_delete" || statement == "reap_tokens_delete";
+  return statement == "lock_renew" || statement == "permit_take" || statement == "permit_count" ||
+         statement == "permit_replaced" || statement == "permit_token" || statement == "reap_locks_delete" ||
+         statement == "reap_tokens_delete";
 }
 
 std::string name_in_transaction(std::string const& statement) {

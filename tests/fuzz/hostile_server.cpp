@@ -22,7 +22,6 @@ constexpr std::size_t columns_of_a_lock = 17;
 constexpr std::pair<std::string_view, std::string_view> shapes[] = {
     {"all_read", "nkmititizdcueztzd"},
     {"all_release", "nz"},
-    {"all_release_done", "nz"},
     {"all_take", "ni"},
     {"all_take_done", "ni"},
     {"at_once_draw", "i"},

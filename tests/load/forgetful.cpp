@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-boot_time_point soon() { return boot_clock::now() + 30s; }
+boot_time_point soon() { return boot_clock::now() + 2min; }
 
 using session = std::unique_ptr<backend::connection>;
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -25,7 +26,7 @@ struct job {
 
 /// Threads that call it. Who leads waits until the door is open.
 struct scene {
-  explicit scene(std::size_t most = 64) : all(most, 4, 1h) {}
+  explicit scene(std::size_t most = 64) : all({.most = most, .enough = 4, .linger = 0ns, .patience = 1h}) {}
 
   bool run(job& mine, std::stop_token const& stop = {}, boot_time_point until = boot_clock::now() + 100s) {
     return all.run(
@@ -121,7 +122,7 @@ TEST_CASE("combining: who is stopped, or has no more time, before anybody began 
 }
 
 TEST_CASE("combining: while enough are under way, who comes waits, and they go together") {
-  rowlock::base::combining<job> all(64, 2, 1h);
+  rowlock::base::combining<job> all({.most = 64, .enough = 2, .linger = 0ns, .patience = 1h});
   std::atomic<int> running{0};
   std::atomic<bool> open{false};
   std::array<job, 6> jobs{};
@@ -152,8 +153,85 @@ TEST_CASE("combining: while enough are under way, who comes waits, and they go t
   for (std::size_t i = 0; i < jobs.size(); ++i) CHECK(jobs[i].ran_with == (i < 2 ? 1 : 4));
 }
 
+namespace {
+
+/// Runs of threads that lead when `open`, and wait for company for `linger`.
+struct companions {
+  explicit companions(std::chrono::nanoseconds linger)
+      : all({.most = 64, .enough = 4, .linger = linger, .patience = 1h}) {}
+
+  void come(job& mine) {
+    threads.emplace_back([&] {
+      all.run(
+          mine, boot_clock::now() + 100s, {}, [](job const&, job const&) { return true; },
+          [&] {
+            ++preparing;
+            CHECK(eventually([&] { return open.load(); }));
+            return 0;
+          },
+          [](int, auto together) {
+            for (auto* one : together) one->ran_with = static_cast<int>(together.size());
+          });
+    });
+  }
+  /// One leads, and these come meanwhile.
+  void come_together(std::span<job> jobs) {
+    open = false;
+    auto const before = preparing.load();
+    come(jobs[0]);
+    REQUIRE(eventually([&] { return preparing == before + 1; }));
+    for (std::size_t i = 1; i < jobs.size(); ++i) {
+      come(jobs[i]);
+      REQUIRE(eventually([&] { return all.waiting() == i; }));
+    }
+    open = true;
+    threads.clear();
+  }
+
+  rowlock::base::combining<job> all;
+  std::atomic<bool> open{false};
+  std::atomic<int> preparing{0};
+  std::vector<std::jthread> threads;
+};
+
+}  // namespace
+
+TEST_CASE("combining: after a large run who leads waits for three of four of them, and not for all") {
+  companions c(1h);
+  std::array<job, 4> first{};
+  c.come_together(first);
+  for (auto const& one : first) CHECK(one.ran_with == 4);
+  std::array<job, 3> next{};
+  c.open = true;
+  c.come(next[0]);
+  c.come(next[1]);
+  REQUIRE(eventually([&] { return c.all.waiting() == 1; }));
+  CHECK(c.preparing == 1);
+  c.come(next[2]);
+  c.threads.clear();
+  for (auto const& one : next) CHECK(one.ran_with == 3);
+}
+
+TEST_CASE("combining: after a small run, or if nobody comes, who leads goes alone") {
+  companions patient(1h);
+  std::array<job, 2> two{};
+  patient.come_together(two);
+  CHECK(two[0].ran_with == 2);
+  job alone;
+  patient.come(alone);
+  patient.threads.clear();
+  CHECK(alone.ran_with == 1);
+  companions quick(1ns);
+  std::array<job, 4> four{};
+  quick.come_together(four);
+  job second;
+  quick.come(second);
+  quick.threads.clear();
+  CHECK(second.ran_with == 1);
+}
+
 TEST_CASE("combining: a run that does not end keeps the others for a moment only") {
-  rowlock::base::combining<job> all(64, 1, 1ms);
+  rowlock::base::combining<job> all({.most = 64, .enough = 1, .patience = 1ms});
   std::atomic<bool> running{false};
   std::atomic<bool> open{false};
   job hangs;
@@ -176,7 +254,7 @@ TEST_CASE("combining: a run that does not end keeps the others for a moment only
 }
 
 TEST_CASE("combining: many threads, each is served once a call") {
-  rowlock::base::combining<job> all(8, 4);
+  rowlock::base::combining<job> all({.most = 8, .enough = 4});
   std::atomic<int> served{0};
   std::atomic<int> trips{0};
   {

@@ -22,13 +22,25 @@ q.made_by = CAST(@rowlock_here AS SIGNED)
     AND (q.made_in = CAST(@rowlock_start AS SIGNED) OR (q.made_in = 0 AND <<durable >>))<<>>
 -- end
 
+-- Of a pulse: whether this server grants by it just now.
+-- fragment: grants_now
+<<made_here >> AND q.safe_from <= utc_timestamp(6) AND q.until > utc_timestamp(6)<<>>
+-- end
+
 -- The base of a pulse by which leases of so many milliseconds are granted. Null: none, and so no grant. The last pulse counts: of the
 -- incarnation that began last, here or elsewhere, the one that grants longest.
 -- An UPDATE that may wait for its row puts something of the row into <<>>: then this is read behind the wait. Otherwise it would be the
 -- statement's first plain read, by whose view the token floor is looked up, too: as it was before the wait.
 -- fragment: pulse
-(SELECT CASE WHEN <<made_here >> AND q.safe_from <= utc_timestamp(6) AND q.until > utc_timestamp(6) AND q.reach >= least(<<>>, 300000) THEN q.base END
+(SELECT CASE WHEN <<grants_now >> AND q.reach >= least(<<>>, 300000) THEN q.base END
   FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1)
+-- end
+
+-- The same for an UPDATE of a join, where a plain sub-select would wait for a row that is not committed yet.
+-- fragment: pulse_past_locks
+(SELECT CASE WHEN <<grants_now >> AND q.reach >= least(<<>>, 300000) THEN q.base END
+  FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1
+    /*!80000 FOR SHARE *//*M! LOCK IN SHARE MODE */ SKIP LOCKED)
 -- end
 
 -- The incarnation that the session knows. A take compares the pulse with it.
