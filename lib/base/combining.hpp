@@ -24,10 +24,10 @@ template <class Job>
 class combining {
  public:
   struct limits {
-    std::size_t most;  ///< jobs in one run
+    std::size_t most = 1;  ///< jobs in one run
     /// While so many are under way the next ones wait, to go together: the fewer runs, the more jobs in each.
     /// (A run has begun with at least one.)
-    std::size_t enough;
+    std::size_t enough = 1;
     /// After a run of more than half of `enough` the next leader waits so long for most of them, who come
     /// back soon: or it would go alone, and they behind it.
     std::chrono::nanoseconds linger = std::chrono::microseconds(200);
