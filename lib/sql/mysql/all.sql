@@ -81,12 +81,12 @@ WHERE l.term = wanted.term
 -- whoever has a row by now, a late release does not touch it.
 -- The reply's number has a bit for each place in the list, the first 63. If all were given back: whether somebody has the name's wait
 -- queue. (Who comes there between this and the commit looks at the row often enough, being the first.) If not all were, which. A number
--- has no 64th bit: the count of rows tells that one.
+-- has no 64th bit: the count of rows tells that one. (A sum: the first 8.0 of MySQL have no bit_or in a window.)
 -- name: all_release
 UPDATE (
   SELECT f.name,
-    CASE WHEN count(*) OVER () = json_length(CONVERT($1 USING utf8mb4))
-      THEN bit_or(f.waits << (f.place - 1)) OVER () ELSE bit_or(1 << (f.place - 1)) OVER () END & 9223372036854775807 AS told
+    CAST(CASE WHEN count(*) OVER () = json_length(CONVERT($1 USING utf8mb4))
+      THEN sum(f.waits << (f.place - 1)) OVER () ELSE sum(1 << (f.place - 1)) OVER () END AS UNSIGNED) & 9223372036854775807 AS told
   FROM (
     SELECT DISTINCT j.place, j.name, 1 - coalesce(is_free_lock(sha2(concat_ws('/', database(), 'rowlock_locks', j.name), 256)), 1) AS waits
     FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
