@@ -13,6 +13,7 @@
 #include "contract/pulses.hpp"
 #include "contract/reaping.hpp"
 #include "strategy/quarantine.hpp"
+#include "support/incarnation.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -442,6 +443,53 @@ PAIRS_CASE("quarantine: no statement waits for a pulse that is not committed", d
             .left > 0ms);
   CHECK(boot_clock::now() - before < 900ms);
   open.run("ROLLBACK");
+}
+
+// It reads the pulse with a lock, in share.
+PAIRS_CASE(
+    "quarantine: all_take: not by a pulse that another session changes, nor in another incarnation; a freeze "
+    "waits for its end",
+    leases_of_mysql) {
+  statements s(f);
+  std::int64_t const one = 1;
+  std::vector<backend::value> const with{text(R"([{"name":"x","term":"t"}])"),
+                                         text("lease"),
+                                         text("elsewhere"),
+                                         one,
+                                         text("process"),
+                                         one,
+                                         std::int64_t{1000},
+                                         text("clock"),
+                                         nullptr,
+                                         text(""),
+                                         one,
+                                         one};
+  put_name(f, "x", "lease");
+  {
+    open_transaction freezes(f);
+    freezes.run("UPDATE rowlock_pulse SET safe_from = safe_from + INTERVAL 1 HOUR");
+    CHECK(s.meets("all_take", with) == 0);
+    freezes.run("ROLLBACK");
+  }
+  s.session->script(begin_of(f), statements::soon());
+  CHECK(s.meets("all_take", with) == 1);
+  auto const another = f.connect();
+  auto const could_lock = [&](std::string const& how) {
+    return another
+        ->execute({"look", "SELECT base FROM rowlock_pulse " + how + " SKIP LOCKED"}, {}, statements::soon())
+        .rows.size();
+  };
+  CHECK(could_lock("FOR UPDATE") == 0);
+  CHECK(could_lock("/*!80000 FOR SHARE *//*M! LOCK IN SHARE MODE */") == 1);
+  s.session->script("ROLLBACK", statements::soon());
+  CHECK(could_lock("FOR UPDATE") == 1);
+  auto const ahead = microseconds_now() + 7'200'000'000;
+  f.sql("INSERT INTO rowlock_pulse SELECT utc_timestamp(6), until, 300000, 7, utc_timestamp(6), " +
+        std::to_string(ahead) + ", made_by, made_in FROM rowlock_pulse");
+  CHECK(s.meets("all_take", with) == 0);
+  learn_incarnation(*s.session, s.book);
+  CHECK(s.meets("all_take", with) == 1);
+  CHECK(number(f, "SELECT token FROM rowlock_locks WHERE name = 'x'") > ahead);
 }
 
 PAIRS_CASE("quarantine: unique_clear and reap_end_insert: of the incarnation that was watched",
