@@ -48,8 +48,8 @@ class lease : public row_strategy {
                                bool any_row, boot_time_point deadline, boot_time_point& sent_at) const;
   /// In the order of the wanted locks.
   using highest_tokens = std::vector<std::optional<fencing_token>>;
-  highest_tokens claim_each(backend::connection&, several const&, std::size_t at_least,
-                            boot_time_point deadline, boot_time_point& sent_at) const;
+  highest_tokens claim_several(backend::connection&, several const&, bool all_or_none,
+                               boot_time_point deadline, boot_time_point& sent_at) const;
   static highest_tokens tokens_in(backend::row_list const&, several const&);
   highest_tokens read_back(backend::connection&, several const&, boot_time_point deadline) const;
   static std::vector<given_back> told_by(backend::result const&, std::vector<given_back>);

@@ -90,7 +90,7 @@ outcome_for_all lease::take_all(backend::connection& c, take_request const& how,
   for (int round = 0; round < 3; ++round) {
     bool locked = false;
     try {
-      auto const got = claim_each(c, all, all.wanted.size(), deadline, sent_at);
+      auto const got = claim_several(c, all, true, deadline, sent_at);
       auto const missing = std::count(got.begin(), got.end(), std::nullopt);
       if (missing == 0) {
         all_granted done;
@@ -124,19 +124,20 @@ std::vector<std::optional<granted>> lease::take_each(backend::connection& c, tak
                                                      boot_time_point deadline,
                                                      boot_time_point& sent_at) const {
   std::vector<std::optional<granted>> done(wanted.size());
-  auto const got = claim_each(c, several(how, wanted), 1, deadline, sent_at);
+  auto const got = claim_several(c, several(how, wanted), false, deadline, sent_at);
   for (std::size_t i = 0; i < done.size(); ++i)
     if (got[i]) done[i] = how.fencing ? granted{{got[i]->value - how.tokens + 1}, how.tokens} : granted{};
   return done;
 }
 
-/// Takes what it can if that is `at_least` so many, else nothing.
-lease::highest_tokens lease::claim_each(backend::connection& c, several const& all, std::size_t at_least,
-                                        boot_time_point deadline, boot_time_point& sent_at) const {
+/// Takes what it can, or nothing if that is not all of them.
+lease::highest_tokens lease::claim_several(backend::connection& c, several const& all, bool all_or_none,
+                                           boot_time_point deadline, boot_time_point& sent_at) const {
   auto parameters = all.parameters;
-  parameters.emplace_back(static_cast<std::int64_t>(at_least));
+  if (all_or_none) parameters.emplace_back(std::ssize(all.wanted));
   sent_at = boot_clock::now();
-  auto const done = c.execute(book_.at("all_take", all.how.durable), parameters, deadline);
+  auto const done =
+      c.execute(book_.at(all_or_none ? "all_take" : "each_take", all.how.durable), parameters, deadline);
   if (book_.returning()) return tokens_in(done.rows, all);
   highest_tokens got(all.wanted.size());
   if (done.affected == 0) return got;

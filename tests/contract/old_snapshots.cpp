@@ -348,7 +348,8 @@ OFTEN_CASE("C92: beside an old snapshot each statement on one name meets a bound
       {"lock_next_take", taking},
       {"lock_read", {"'x'"}},
       {"all_read", {list}},
-      {"all_take", {list, "'lease'", "'h'", "1", "'p'", "1", "30000", "'clock'", "NULL", "''", "1", "1"}}};
+      {"all_take", {list, "'lease'", "'h'", "1", "'p'", "1", "30000", "'clock'", "NULL", "''", "1", "1"}},
+      {"each_take", {list, "'lease'", "'h'", "1", "'p'", "1", "30000", "'clock'", "NULL", "''", "1"}}};
   std::vector<std::pair<char const*, texts>> const of_held{{"lock_extend", {"'x'", "'t'", "1000"}},
                                                            {"lock_idle", mine},
                                                            {"lock_renew", {list}},

@@ -35,6 +35,7 @@ constexpr std::pair<std::string_view, std::string_view> shapes[] = {
     {"doctor_settings", "tt"},
     {"doctor_status", "tt"},
     {"doctor_tables", "ttiiizz"},
+    {"each_take", "ni"},
     {"lock_check", "mzz"},
     {"lock_hidden", "z"},
     {"lock_idle", "t"},

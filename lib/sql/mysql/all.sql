@@ -18,7 +18,7 @@
 -- $15; each may be missing, and so may "thread", then it is $6). $2: the strategy. $11: how many tokens are drawn for each name.
 -- Each token is above all that its name has had, as in lock_take. All get the highest one, and the reply's number is that; it is 0 where
 -- this would put a token more than an hour ahead: then each has its own.
--- name: all_take
+-- fragment: all_taking
 UPDATE (
   SELECT f.name, f.term, f.thread, count(*) OVER () AS found,
     CASE WHEN max(f.token) OVER () - min(f.token) OVER () < 3600000000 THEN max(f.token) OVER () ELSE f.token END AS token,
@@ -66,7 +66,15 @@ SET
   l.longest = $7,
   l.longest_term = free.term,
   l.term = free.term
-WHERE free.found >= $12
+WHERE free.found >= <<>>
+-- end
+
+-- name: all_take
+<<all_taking $12>>
+
+-- Takes those of them that may be taken, for threads that do not depend on each other: lib/doc/together.md.
+-- name: each_take
+<<all_taking 1>>
 
 -- Which of $1 have their terms, and their tokens: behind all_take, where its reply does not say.
 -- name: all_take_done

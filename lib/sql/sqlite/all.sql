@@ -5,7 +5,7 @@
 -- those that may be taken, if these are ?12 at least; so all or none, where ?12 is their number. What may be taken is as
 -- lock_take has it ("old" and "renewals" are its ?13 and ?14; each may be missing, and so may "thread", then it is ?6), and
 -- so are the tokens, of which ?11 are drawn for each name.
--- name: all_take
+-- fragment: all_taking
 /* dies with the machine */ /* draws by rowlock_meta */ WITH free AS MATERIALIZED (
   SELECT l.name AS name, w.value ->> 'term' AS new_term, w.value ->> 'thread' AS thread
   FROM json_each(?1) AS w
@@ -41,8 +41,16 @@ UPDATE rowlock_locks SET
   longest = ?7,
   longest_term = free.new_term
 FROM free
-WHERE rowlock_locks.name = free.name AND (SELECT count(*) FROM free) >= ?12
+WHERE rowlock_locks.name = free.name AND (SELECT count(*) FROM free) >= <<>>
 RETURNING name, token
+-- end
+
+-- name: all_take
+<<all_taking ?12>>
+
+-- Takes those of them that may be taken, for threads that do not depend on each other: lib/doc/together.md.
+-- name: each_take
+<<all_taking 1>>
 
 -- Gives back what of ?1, JSON [{"name":..., "term":...}, ...], is there, and says which names; need not be flushed, as
 -- lock_release. (0: the file does not know who waits.)
