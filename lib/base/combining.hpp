@@ -1,217 +1,265 @@
 #pragma once
-// One thread asks for several threads that want the same kind of thing: one round trip, one flush, many
-// answers. (D. Hendler, I. Incze, N. Shavit, M. Tzafrir, "Flat combining and the synchronization-parallelism
-// tradeoff", SPAA 2010; databases call it group commit.)
+// Jobs of several threads that one thread does together: one round trip, one flush, many answers.
+// (D. Hendler, I. Incze, N. Shavit, M. Tzafrir, "Flat combining and the synchronization-parallelism
+// tradeoff", SPAA 2010; databases call it group commit. There one of the callers does it. Here a thread of
+// its own does: the next leader would first have to be woken, and each change of threads costs as much as the
+// job itself.)
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <rowlock/types.hpp>
 #include <span>
 #include <stop_token>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/calls.hpp"
+#include "base/thread_name.hpp"
+#include "base/wake_up.hpp"
+
 namespace rowlock::base {
 
-/// Combines the jobs of several threads. The first thread leads, and runs once it is prepared (has a
-/// connection). Jobs that arrive meanwhile run with it, in order. Then the next thread leads. Thread-safe.
-template <class Job>
+/// Has the jobs of several threads done together, in the order in which they came, by a thread that starts
+/// when it is first needed. With few callers each goes alone, and no thread is changed. Thread-safe.
+template <class Job, class Session>
 class combining {
  public:
   struct limits {
-    std::size_t most = 1;  ///< jobs in one run
-    /// While so many are under way the next ones wait, to go together: the fewer runs, the more jobs in each.
-    /// (A run has begun with at least one.)
-    std::size_t enough = 1;
-    /// After a run of more than half of `enough` the next leader waits so long for most of them, who come
-    /// back soon: or it would go alone, and they behind it.
-    std::chrono::nanoseconds linger = std::chrono::microseconds(200);
-    /// A job that has waited so long does not wait for a run to end: a connection can hang.
+    std::size_t most = 64;  ///< jobs that are done together
+    /// So many callers go alone at a time. More are left to the thread, and while its runs have more jobs
+    /// than half of this, all are.
+    std::size_t alone = 4;
+    /// After a run the thread waits so long for three of four of those that it has served: they come back
+    /// nearly together. Otherwise it would go with the first of them, and the others would have to wait.
+    std::chrono::nanoseconds linger = std::chrono::milliseconds(1);
+    /// A job that has waited so long for the end of a run goes alone: a connection can hang.
     std::chrono::milliseconds patience = std::chrono::milliseconds(100);
   };
-  explicit combining(limits const& l) : limits_(l) {}
+  /// Whether two jobs can be done together.
+  using likeness = bool (*)(Job const&, Job const&) noexcept;
+  /// Gets a session for the next run. If it throws, those who wait go alone.
+  using preparation = std::function<Session()>;
+  /// Does jobs that are alike. Must not throw.
+  using work = std::function<void(Session&, std::span<Job* const>)>;
 
-  /// Returns after `mine` was run, by this thread or another. The leader calls `prepare()`, then
-  /// `run(prepared, jobs)` with its own job and the waiting jobs that are alike(mine, another). `run` must
-  /// not throw. If `prepare` throws, the other threads go on without this job.
-  /// @return false if no thread has begun with `mine` before `until` or `stop`
-  template <class Alike, class Prepare, class Run>
-  bool run(Job& mine, boot_time_point until, std::stop_token const& stop, Alike alike, Prepare prepare,
-           Run run) {
+  /// `thread_name` is static.
+  combining(limits const& l, char const* thread_name, likeness alike, preparation prepare, work run)
+      : limits_(l), name_(thread_name), alike_(alike), prepare_(std::move(prepare)), run_(std::move(run)) {}
+  combining(combining const&) = delete;
+  combining& operator=(combining const&) = delete;
+  ~combining() { stop({}); }
+
+  /// The way of one job.
+  class [[nodiscard]] turn {
+   public:
+    turn(turn&& other) noexcept : alone_(std::exchange(other.alone_, nullptr)), served_(other.served_) {}
+    turn& operator=(turn&&) = delete;
+    ~turn() {
+      if (alone_ != nullptr) alone_->one_less();
+    }
+    /// The job was done. If not, the caller does it, while this lives.
+    bool served() const noexcept { return served_; }
+
+   private:
+    friend combining;
+    explicit turn(combining* alone) noexcept : alone_(alone), served_(alone == nullptr) {}
+    combining* alone_;
+    bool served_;
+  };
+
+  /// Waits until `mine` is done, or the caller has to do it: it may go alone, the thread could not do it, or
+  /// had not begun with it before `until` or `stop`.
+  turn join(Job& mine, boot_time_point until, std::stop_token const& stop) {
     entry me(mine);
     std::unique_lock lock(mutex_);
-    if (led_ || under_way_ >= limits_.enough) {
-      line_.push_back(&me);
-      if (gathers_ != nullptr && most_are_back()) std::exchange(gathers_, nullptr)->ring(state::leads);
-      lock.unlock();
-      if (!wait_in_line(me, until, stop)) return false;
-      if (me.is == state::done) return true;
-    } else {
-      led_ = true;
-      lock.unlock();
+    bool const may_go = !busy_ && line_.empty() && alone_ < limits_.alone;
+    if (may_go || !start()) {
+      ++alone_;
+      return turn(this);
     }
-    gather(me);
-    team t;
-    try {
-      auto prepared = prepare();
-      t = pick(me, alike);
-      run(prepared, std::span<Job* const>(t.jobs));
-    } catch (...) {
-      if (t.jobs.empty()) give_up_lead();
-      throw;
-    }
-    ended(t.jobs.size());
-    for (auto* one : t.entries)
-      if (one != &me) one->ring(state::done);
-    return true;
+    line_.push_back(&me);
+    bool const call = sleeps_ && line_.size() >= wanted_;
+    if (call) sleeps_ = false;
+    lock.unlock();
+    if (call) come_.notify_one();
+    if (wait_in_line(me, until, stop)) return turn(nullptr);
+    lock.lock();
+    ++alone_;
+    return turn(this);
   }
 
+  /// Jobs that the thread has not begun with.
   std::size_t waiting() const {
     std::lock_guard const guard(mutex_);
     return line_.size();
   }
 
+  /// From now on each goes alone. Waits for the end of the thread, unless that is `spare`.
+  void stop(std::thread::id spare) noexcept {
+    std::unique_lock lock(mutex_);
+    stopped_ = true;
+    if (!thread_.joinable() || thread_.get_id() == spare) return;
+    auto ending = std::move(thread_);
+    lock.unlock();
+    come_.notify_one();
+    ending.join();
+  }
+
  private:
-  enum class state { waits, taken, leads, done };
+  enum class state { waits, taken, done, refused };
 
-  /// A thread in the line. It sleeps at a mutex of its own: those that are woken do not meet at that of all.
-  class entry {
-   public:
+  /// A thread in the line.
+  struct entry {
     explicit entry(Job& j) : job(&j) {}
-
-    /// @return false if it was not rung before `until` or `stop`
-    bool sleep(boot_time_point until, std::stop_token const& stop) {
-      auto const last = std::chrono::steady_clock::now() + (until - boot_clock::now());
-      std::stop_callback const on_stop(stop, [this] {
-        std::lock_guard const guard(mutex_);
-        stopped_ = true;
-        wake_.notify_one();
-      });
-      std::unique_lock lock(mutex_);
-      wake_.wait_until(lock, last, [this] { return rung_ || stopped_; });
-      return rung_;
-    }
-    void sleep() {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return rung_; });
-    }
-    void unring() noexcept {
-      std::lock_guard const guard(mutex_);
-      rung_ = false;
-    }
     void ring(state now) noexcept {
-      std::lock_guard const guard(mutex_);
-      is = now;
-      rung_ = true;
-      wake_.notify_one();  // with the mutex: the entry is on that thread's stack
+      is.store(now, std::memory_order_release);
+      wake.set();
     }
+    state seen() const noexcept { return is.load(std::memory_order_acquire); }
 
     Job* const job;
     std::atomic<state> is = state::waits;
-
-   private:
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    bool rung_ = false;
-    bool stopped_ = false;
+    wake_up wake;
   };
+
+  /// With the mutex. @return false if there is no thread
+  bool start() noexcept {
+    if (stopped_ || thread_.joinable()) return !stopped_;
+    try {
+      thread_ = std::jthread([this] { serve(); });
+      return true;
+    } catch (std::system_error const&) {
+      return false;
+    }
+  }
+
+  void one_less() noexcept {
+    std::lock_guard const guard(mutex_);
+    --alone_;
+  }
+
+  /// @return whether its job was done
+  bool wait_in_line(entry& me, boot_time_point until, std::stop_token const& stop) {
+    int rung = 0;
+    std::atomic<int> rings{1};
+    {
+      std::stop_callback const on_stop(stop, [&] {
+        ++rings;
+        me.wake.set();
+      });
+      while (me.seen() == state::waits) {
+        auto const left = std::max<std::chrono::nanoseconds>(until - boot_clock::now(), {});
+        if (me.wake.wait_for(std::min<std::chrono::nanoseconds>(left, limits_.patience))) ++rung;
+        std::lock_guard const guard(mutex_);
+        bool const over = stop.stop_requested() || boot_clock::now() >= until;
+        if (me.seen() != state::waits || (prepares_ && !over)) continue;
+        std::erase(line_, &me);
+        return false;
+      }
+    }
+    for (; rung < rings; ++rung) me.wake.wait();  // the last ring is the thread's, which then lets go of `me`
+    return me.seen() == state::done;
+  }
+
+  void serve() noexcept {
+    name_thread(name_);
+    serving const here;
+    team t;
+    t.entries.reserve(limits_.most);
+    t.jobs.reserve(limits_.most);
+    std::unique_lock lock(mutex_);
+    while (wait_for_some(lock)) {
+      prepares_ = true;
+      lock.unlock();
+      auto session = prepared();
+      lock.lock();
+      prepares_ = false;
+      if (session)
+        pick(t);
+      else
+        refuse_all();
+      if (t.jobs.empty()) continue;
+      lock.unlock();
+      run_(*session, std::span<Job* const>(t.jobs));
+      session.reset();
+      for (auto* one : t.entries) one->ring(state::done);
+      last_ = t.jobs.size();
+      t.entries.clear();
+      t.jobs.clear();
+      lock.lock();
+    }
+    refuse_all();
+  }
+
+  std::optional<Session> prepared() noexcept try { return prepare_(); } catch (std::exception const&) {
+    return std::nullopt;
+  }
+
+  /// @return false if it was stopped
+  bool wait_for_some(std::unique_lock<std::mutex>& lock) {
+    busy_ = last_ > limits_.alone / 2 || !line_.empty();
+    wanted_ = last_ > limits_.alone / 2 ? last_ - last_ / 4 : 1;
+    auto const enough = [this] { return stopped_ || line_.size() >= wanted_; };
+    if (wanted_ > 1 && !enough()) {
+      sleeps_ = true;
+      come_.wait_for(lock, limits_.linger, enough);
+    }
+    last_ = 0;
+    wanted_ = 1;
+    busy_ = !line_.empty();
+    if (!enough()) {
+      sleeps_ = true;
+      come_.wait(lock, enough);
+    }
+    sleeps_ = false;
+    busy_ = true;
+    return !stopped_;
+  }
 
   struct team {
     std::vector<entry*> entries{};
     std::vector<Job*> jobs{};
   };
 
-  /// @return false if it was not rung, and left the line
-  bool wait_in_line(entry& me, boot_time_point until, std::stop_token const& stop) {
-    while (!me.sleep(std::min<boot_time_point>(until, boot_clock::now() + limits_.patience), stop)) {
-      std::unique_lock lock(mutex_);
-      if (me.is != state::waits) {
-        lock.unlock();
-        me.sleep();
-        break;
-      }
-      bool const over = stop.stop_requested() || boot_clock::now() >= until;
-      if (led_ && !over) continue;
-      std::erase(line_, &me);
-      if (over) return false;
-      led_ = true;
-      me.is = state::leads;
-      break;
-    }
-    return true;
-  }
-
-  bool most_are_back() const noexcept { return line_.size() + 1 >= last_ - last_ / 4; }
-
-  void gather(entry& leader) {
-    std::unique_lock lock(mutex_);
-    if (last_ <= limits_.enough / 2 || most_are_back()) return;
-    gathers_ = &leader;
-    leader.unring();
-    lock.unlock();
-    leader.sleep(boot_clock::now() + limits_.linger, {});
-    lock.lock();
-    gathers_ = nullptr;
-  }
-
-  template <class Alike>
-  team pick(entry& me, Alike alike) {
-    std::unique_lock lock(mutex_);
-    team t;
-    auto const room = std::min(limits_.most, line_.size() + 1);
-    t.entries.reserve(room);  // no allocation from here on. A taken job must run
-    t.jobs.reserve(room);
-    t.entries.push_back(&me);
-    t.jobs.push_back(me.job);
+  void pick(team& t) {
     for (auto* one : line_)
-      if (t.jobs.size() < limits_.most && alike(*me.job, *one->job)) {
-        one->is = state::taken;
+      if (t.jobs.size() < limits_.most && (t.jobs.empty() || alike_(*t.jobs.front(), *one->job))) {
+        one->is.store(state::taken, std::memory_order_relaxed);
         t.entries.push_back(one);
         t.jobs.push_back(one->job);
       }
-    std::erase_if(line_, [](entry* e) { return e->is == state::taken; });
-    led_ = false;
-    last_ = t.jobs.size();
-    under_way_ += last_;
-    appoint(std::move(lock));
-    return t;
+    std::erase_if(line_, [](entry* e) { return e->seen() == state::taken; });
   }
 
-  void give_up_lead() {
-    std::unique_lock lock(mutex_);
-    led_ = false;
-    appoint(std::move(lock));
-  }
-
-  void ended(std::size_t jobs) {
-    std::unique_lock lock(mutex_);
-    under_way_ -= jobs;
-    appoint(std::move(lock));
-  }
-
-  /// The first in the line leads, if there is room. It stays until it is rung.
-  void appoint(std::unique_lock<std::mutex> lock) noexcept {
-    if (led_ || line_.empty() || under_way_ >= limits_.enough) return;
-    led_ = true;
-    auto* const next = line_.front();
-    line_.pop_front();
-    next->is = state::leads;
-    lock.unlock();
-    next->ring(state::leads);
+  void refuse_all() noexcept {
+    for (auto* one : line_) one->ring(state::refused);
+    line_.clear();
   }
 
   limits const limits_;
+  char const* const name_;
+  likeness const alike_;
+  preparation const prepare_;
+  work const run_;
   mutable std::mutex mutex_;
-  std::deque<entry*> line_;
-  bool led_ = false;          ///< a leader prepares
-  entry* gathers_ = nullptr;  ///< the leader, while it waits for company
-  std::size_t last_ = 0;      ///< jobs in the last run
-  std::size_t under_way_ = 0;
+  std::condition_variable come_;
+  std::vector<entry*> line_;
+  std::size_t alone_ = 0;   ///< callers that do their jobs themselves
+  std::size_t last_ = 0;    ///< jobs of the last run
+  std::size_t wanted_ = 1;  ///< how many are to wake the thread
+  bool busy_ = false;       ///< the thread has jobs, or expects some
+  bool sleeps_ = false;     ///< it has to be woken
+  bool prepares_ = false;
+  bool stopped_ = false;
+  std::jthread thread_;
 };
 
 }  // namespace rowlock::base

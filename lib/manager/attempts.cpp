@@ -121,17 +121,8 @@ bool attempts::ask() {
 // See lib/doc/together.md.
 std::optional<bool> attempts::ask_with_others() {
   shared_take mine{&strategy_, request()};
-  std::optional<sessions::connection_pool::loan> alone;
-  (void)engine_.traffic.takes.run(
-      mine, engine_.reply_deadline(), stop_, go_together,
-      [&] { return engine_.session_to_write(engine_.reply_deadline(), stop_); },
-      [&](sessions::connection_pool::loan& loan, std::span<shared_take* const> all) noexcept {
-        if (all.size() == 1)
-          alone.emplace(std::move(loan));
-        else
-          take_together(engine_, *loan, all);
-      });
-  if (alone) return ask(**alone);
+  auto const turn = engine_.traffic.takes.join(mine, engine_.reply_deadline(), stop_);
+  if (!turn.served()) return ask(*engine_.session_to_write(engine_.reply_deadline(), stop_));
   if (!mine.doubtful && mine.failed) throw error(*mine.failed);
   if (!mine.doubtful && !mine.won) return std::nullopt;
   takes_.abandon();

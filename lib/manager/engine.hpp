@@ -28,6 +28,7 @@ struct engine {
         pool(database, {database.connections(), "connections", 1, options.idle_timeout}),
         session_pool(database,
                      {options.row_lock_connections, "row_lock_connections", 0, options.idle_timeout}),
+        traffic(*this),
         wait_queues(database, events, options),
         tables(database.statements()),
         strategies(database.statements()),

@@ -412,6 +412,7 @@ void manager::end_threads(boot_time_point deadline, std::thread::id spare) noexc
 }
 
 void manager::end_sessions() noexcept {
+  engine_->traffic.stop(closing_.by);
   engine_->pool.close();
   engine_->session_pool.close();
   engine_->wait_queues.close();

@@ -39,7 +39,7 @@ static strategies::given_back try_to_give_back(engine&, holding::hold const&,
                                                std::optional<sessions::connection_pool::loan>& session,
                                                boot_time_point deadline);
 static strategies::given_back give_back_with_others(engine&, holding::hold const&, boot_time_point deadline,
-                                                    std::optional<sessions::connection_pool::loan>& alone);
+                                                    std::optional<traffic::line<shared_release>::turn>& turn);
 static bool is_locked(engine&, holding::hold const&, backend::connection&, boot_time_point deadline);
 static bool offer(engine&, std::shared_ptr<holding::hold> const&) noexcept;
 static void forget(engine&, holding::hold const&) noexcept;
@@ -247,12 +247,12 @@ release_result tell_row(engine& in, holding::hold& h, boot_time_point deadline, 
     }
     return not_there(in, h, std::nullopt, deadline, why);
   }
-  std::optional<sessions::connection_pool::loan> session;
-  if (auto const given = give_back_with_others(in, h, deadline, session); given.was_there) {
+  std::optional<traffic::line<shared_release>::turn> turn;
+  if (auto const given = give_back_with_others(in, h, deadline, turn); given.was_there) {
     if (!h.has_queue()) in.wait_queues.others_wait(f.name, given.others_wait);
     return release_result::released;
   }
-  if (!session) session.emplace(in.session_to_write(deadline));
+  std::optional<sessions::connection_pool::loan> session(in.session_to_write(deadline));
   if (h.guarded() && is_locked(in, h, **session, deadline)) return release_result::handed_over;
   auto const given = h.guarded() && in.database.sql().writes_lock_database
                          ? try_to_give_back(in, h, session, deadline)
@@ -317,22 +317,15 @@ release_result not_there(engine& in, holding::hold& h, std::optional<sessions::c
   return done ? release_result::released : release_result::already_lost;
 }
 
-/// @param alone  gets the session if no other release came along
+/// @param turn  the release's place; it lasts as long as this
 strategies::given_back give_back_with_others(engine& in, holding::hold const& h, boot_time_point deadline,
-                                             std::optional<sessions::connection_pool::loan>& alone) {
+                                             std::optional<traffic::line<shared_release>::turn>& turn) {
   auto const& f = h.facts();
   auto const& strategy = in.strategies.of(f.strategy);
   if (!goes_with_others(in, h) || strategy.most_at_once() == 1) return {};
-  shared_release mine{&strategy, {f.name, f.term}};
-  (void)in.traffic.releases.run(
-      mine, deadline, {}, [](auto const& a, auto const& b) { return a.strategy == b.strategy; },
-      [&] { return in.session_to_write(deadline); },
-      [&](sessions::connection_pool::loan& loan, std::span<shared_release* const> all) noexcept {
-        if (all.size() == 1)
-          alone.emplace(std::move(loan));
-        else
-          release_together(in, *loan, all, deadline);
-      });
+  shared_release mine{&strategy, {f.name, f.term}, deadline};
+  turn.emplace(in.traffic.releases.join(mine, deadline, {}));
+  if (!turn->served()) return {};
   if (mine.failed) throw error(*mine.failed);
   return mine.done;
 }

@@ -81,9 +81,12 @@ void take_together(engine& e, backend::connection& session, std::span<shared_tak
   }
 }
 
-void release_together(engine& e, backend::connection& session, std::span<shared_release* const> jobs,
-                      boot_time_point deadline) noexcept {
+void release_together(engine& e, backend::connection& session,
+                      std::span<shared_release* const> jobs) noexcept {
   try {
+    auto const deadline = (*std::min_element(jobs.begin(), jobs.end(), [](auto const* a, auto const* b) {
+                            return a->deadline < b->deadline;
+                          }))->deadline;
     auto const all =
         in_order(jobs, [](shared_release const& r) -> std::string const& { return r.which.name; });
     std::vector<strategies::name_and_term> which;
@@ -102,6 +105,21 @@ void release_together(engine& e, backend::connection& session, std::span<shared_
     }
   } catch (std::exception const&) {  // no memory
   }
+}
+
+traffic::traffic(engine& e)
+    : takes(
+          {}, "rowlock-take", go_together, [&e] { return e.session_to_write(e.reply_deadline()); },
+          [&e](auto& session, auto jobs) { take_together(e, *session, jobs); }),
+      releases(
+          {}, "rowlock-release",
+          [](shared_release const& a, shared_release const& b) noexcept { return a.strategy == b.strategy; },
+          [&e] { return e.session_to_write(e.reply_deadline()); },
+          [&e](auto& session, auto jobs) { release_together(e, *session, jobs); }) {}
+
+void traffic::stop(std::thread::id spare) noexcept {
+  takes.stop(spare);
+  releases.stop(spare);
 }
 
 }  // namespace rowlock::managing

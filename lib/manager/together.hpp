@@ -1,6 +1,6 @@
 #pragma once
-// Takes and releases of several threads in one statement and one flush (lib/doc/together.md). Each succeeds
-// or fails by itself. A thread whose name is busy, absent or locked then tries alone.
+// Takes and releases of several callers in one statement and one flush (lib/doc/together.md). Each succeeds
+// or fails by itself. A caller whose name is busy, absent or locked then tries alone.
 
 #include <optional>
 #include <rowlock/error.hpp>
@@ -8,16 +8,17 @@
 
 #include "backend/backend.hpp"
 #include "base/combining.hpp"
+#include "sessions/connection_pool.hpp"
 #include "strategy/locking_strategy.hpp"
 
 namespace rowlock::managing {
 
 struct engine;
 
-/// A thread's take and its outcome.
+/// A caller's take and its outcome.
 struct shared_take {
   strategies::locking_strategy const* strategy = nullptr;
-  strategies::take_request what{};  ///< the leader sets the term
+  strategies::take_request what{};  ///< without the term
   std::optional<strategies::granted> won{};
   boot_time_point sent_at{};
   std::size_t server = 0;
@@ -29,23 +30,26 @@ struct shared_take {
 bool go_together(shared_take const&, shared_take const&) noexcept;
 void take_together(engine&, backend::connection&, std::span<shared_take* const>) noexcept;
 
-/// A thread's release and its outcome.
+/// A caller's release and its outcome.
 struct shared_release {
   strategies::locking_strategy const* strategy = nullptr;
   strategies::name_and_term which{};
+  boot_time_point deadline{};
   strategies::given_back done{};
   std::optional<error> failed{};
 };
 
-void release_together(engine&, backend::connection&, std::span<shared_release* const>,
-                      boot_time_point deadline) noexcept;
+void release_together(engine&, backend::connection&, std::span<shared_release* const>) noexcept;
 
 struct traffic {
-  static constexpr std::size_t most = 64;
-  /// So few threads go as they come. More wait for each other: together they make more (lib/doc/together.md).
-  static constexpr std::size_t enough = 8;
-  base::combining<shared_take> takes{{most, enough}};
-  base::combining<shared_release> releases{{most, enough}};
+  explicit traffic(engine&);
+  /// Ends the threads, when no call is under way.
+  void stop(std::thread::id spare) noexcept;
+
+  template <class Job>
+  using line = base::combining<Job, sessions::connection_pool::loan>;
+  line<shared_take> takes;
+  line<shared_release> releases;
 };
 
 }  // namespace rowlock::managing

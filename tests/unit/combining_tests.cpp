@@ -24,259 +24,271 @@ struct job {
   int ran_with = 0;  ///< how many went together
 };
 
-/// Threads that call it. Who leads waits until the door is open.
-struct scene {
-  explicit scene(std::size_t most = 64) : all({.most = most, .enough = 4, .linger = 0ns, .patience = 1h}) {}
+using line = base::combining<job, int>;
 
-  bool run(job& mine, std::stop_token const& stop = {}, boot_time_point until = boot_clock::now() + 100s) {
-    return all.run(
-        mine, until, stop, [](job const& a, job const& b) { return a.kind == b.kind; },
-        [&] {
-          ++preparing;
-          CHECK(eventually([&] { return open.load(); }));
-          if (refuses.exchange(false)) throw std::runtime_error("refused");
-          return 0;
-        },
-        [&](int, auto jobs) {
-          for (auto* one : jobs) one->ran_with = static_cast<int>(jobs.size());
-          ++runs;
-        });
+/// Callers, and a thread for their jobs that goes through two doors: one before it looks who is there, one
+/// before it does their jobs.
+struct scene {
+  explicit scene(line::limits const& l)
+      : all(
+            l, "jobs", [](job const& a, job const& b) noexcept { return a.kind == b.kind; },
+            [this] {
+              ++preparing;
+              CHECK(eventually([&] { return may_prepare.load(); }));
+              if (refuses.exchange(false)) throw std::runtime_error("refused");
+              return 0;
+            },
+            [this](int&, std::span<job* const> jobs) {
+              ++runs;
+              CHECK(eventually([&] { return may_run.load(); }));
+              for (auto* one : jobs) one->ran_with += static_cast<int>(jobs.size());
+            }) {}
+
+  bool join(job& mine, std::stop_token const& stop = {}, boot_time_point until = boot_clock::now() + 100s) {
+    return all.join(mine, until, stop).served();
   }
-  /// Another thread does, and has come when this returns.
+  /// Another thread does, and is in the line when this returns.
   std::jthread come(job& mine) {
-    auto const before = all.waiting() + static_cast<std::size_t>(preparing);
-    std::jthread t([&] { run(mine); });
-    CHECK(eventually([&] { return all.waiting() + static_cast<std::size_t>(preparing) == before + 1; }));
+    auto const before = all.waiting();
+    std::jthread t([&] { CHECK(join(mine)); });
+    CHECK(eventually([&] { return all.waiting() == before + 1; }));
     return t;
   }
+  void come_all(std::span<job> jobs) {
+    for (auto& one : jobs) threads.push_back(come(one));
+  }
+  /// All of these, in one run.
+  void go_together(std::span<job> jobs) {
+    may_prepare = false;
+    come_all(jobs);
+    may_prepare = true;
+    threads.clear();
+  }
 
-  rowlock::base::combining<job> all;
-  std::atomic<bool> open{false};
+  std::atomic<bool> may_prepare{true};
+  std::atomic<bool> may_run{true};
   std::atomic<bool> refuses{false};
   std::atomic<int> preparing{0};
   std::atomic<int> runs{0};
+  line all;
+  std::vector<std::jthread> threads;
 };
+
+line::limits together(std::size_t most = 64) {
+  return {.most = most, .alone = 0, .linger = 0ns, .patience = 1h};
+}
 
 }  // namespace
 
-TEST_CASE("combining: who comes alone goes at once, and alone") {
-  scene s;
-  s.open = true;
+TEST_CASE("combining: few callers go alone, and more are left to the thread") {
+  scene s({.most = 64, .alone = 2, .linger = 0ns, .patience = 1h});
   job mine;
-  CHECK(s.run(mine));
-  CHECK(mine.ran_with == 1);
+  {
+    auto const first = s.all.join(mine, boot_clock::now() + 100s, {});
+    CHECK_FALSE(first.served());
+    auto second = s.all.join(mine, boot_clock::now() + 100s, {});
+    CHECK_FALSE(second.served());
+    auto const still_there = std::move(second);
+    CHECK(s.join(mine));
+    CHECK(mine.ran_with == 1);
+  }
+  CHECK(eventually([&] { return !s.join(mine); }));
+  auto const runs = s.runs.load();
+  CHECK_FALSE(s.join(mine));
+  CHECK(s.runs == runs);
 }
 
-TEST_CASE(
-    "combining: those that come meanwhile go with the one that leads, those that are alike, and so many") {
-  scene s(3);
+TEST_CASE("combining: those that come meanwhile go together, those that are alike, and so many, in order") {
+  scene s(together(3));
   std::array<job, 8> jobs{};
-  for (int i = 5; i < 8; ++i) jobs[static_cast<std::size_t>(i)].kind = 1;
-  {
-    std::vector<std::jthread> all;
-    for (auto& one : jobs) all.push_back(s.come(one));
-    s.open = true;
-  }
-  for (int i = 0; i < 8; ++i) CHECK(jobs[static_cast<std::size_t>(i)].ran_with == (i == 3 || i == 4 ? 2 : 3));
+  for (std::size_t i = 5; i < 8; ++i) jobs[i].kind = 1;
+  s.go_together(jobs);
+  for (std::size_t i = 0; i < 8; ++i) CHECK(jobs[i].ran_with == (i == 3 || i == 4 ? 2 : 3));
   CHECK(s.runs == 3);
 }
 
-TEST_CASE("combining: who can't prepare hears it, and the next one leads") {
-  scene s;
-  job refused;
-  job next;
+TEST_CASE("combining: without a session each goes alone, and the next ones are served") {
+  scene s(together());
   s.refuses = true;
+  s.may_prepare = false;
+  std::array<job, 2> jobs{};
+  std::atomic<int> alone{0};
   {
-    std::jthread const first([&] { CHECK_THROWS_AS(s.run(refused), std::runtime_error); });
-    REQUIRE(eventually([&] { return s.preparing == 1; }));
-    auto const second = s.come(next);
-    s.open = true;
+    std::vector<std::jthread> threads;
+    for (auto& one : jobs)
+      threads.emplace_back([&s, &alone, &one] {
+        if (!s.join(one)) ++alone;
+      });
+    CHECK(eventually([&] { return s.all.waiting() == 2; }));
+    s.may_prepare = true;
   }
-  CHECK(refused.ran_with == 0);
+  CHECK(alone == 2);
+  job next;
+  CHECK(s.join(next));
   CHECK(next.ran_with == 1);
 }
 
-TEST_CASE("combining: who is stopped, or has no more time, before anybody began with it leaves the line") {
-  scene s;
+TEST_CASE("combining: who is stopped, or has no more time, before the thread began with it leaves the line") {
+  scene s(together());
+  s.may_prepare = false;
   job first;
   job stopped;
   job late;
   job next;
   std::stop_source stop;
-  std::atomic<bool> was_run{true};
   {
-    auto const leads = s.come(first);
-    std::jthread second([&] { was_run = s.run(stopped, stop.get_token()); });
-    REQUIRE(eventually([&] { return s.all.waiting() == 1; }));
-    auto const third = s.come(next);
-    CHECK_FALSE(s.run(late, {}, boot_clock::now() + 1ms));
+    auto const a = s.come(first);
+    std::jthread b([&] { CHECK_FALSE(s.join(stopped, stop.get_token())); });
+    REQUIRE(eventually([&] { return s.all.waiting() == 2; }));
+    auto const c = s.come(next);
+    CHECK_FALSE(s.join(late, {}, boot_clock::now() + 1ms));
     stop.request_stop();
-    second.join();
-    CHECK(s.all.waiting() == 1);
-    s.open = true;
+    b.join();
+    CHECK(s.all.waiting() == 2);
+    s.may_prepare = true;
   }
-  CHECK_FALSE(was_run);
   CHECK(stopped.ran_with == 0);
   CHECK(late.ran_with == 0);
+  CHECK(first.ran_with == 2);
   CHECK(next.ran_with == 2);
 }
 
-TEST_CASE("combining: while enough are under way, who comes waits, and they go together") {
-  rowlock::base::combining<job> all({.most = 64, .enough = 2, .linger = 0ns, .patience = 1h});
-  std::atomic<int> running{0};
-  std::atomic<bool> open{false};
-  std::array<job, 6> jobs{};
+TEST_CASE(
+    "combining: who is stopped, or has no more time, after the thread began with it waits for its end") {
+  scene s(together());
+  s.may_run = false;
+  job stopped;
+  job late;
+  std::stop_source stop;
+  std::atomic<int> ended{0};
   {
-    std::vector<std::jthread> threads;
-    auto const come = [&](job& mine) {
-      threads.emplace_back([&] {
-        all.run(
-            mine, boot_clock::now() + 100s, {}, [](job const&, job const&) { return true; }, [] { return 0; },
-            [&](int, auto together) {
-              ++running;
-              CHECK(eventually([&] { return open.load(); }));
-              for (auto* one : together) one->ran_with = static_cast<int>(together.size());
-            });
-      });
-    };
-    come(jobs[0]);
-    REQUIRE(eventually([&] { return running == 1; }));
-    come(jobs[1]);
-    REQUIRE(eventually([&] { return running == 2; }));
-    for (std::size_t i = 2; i < jobs.size(); ++i) {
-      come(jobs[i]);
-      REQUIRE(eventually([&] { return all.waiting() == i - 1; }));
-    }
-    CHECK(running == 2);
-    open = true;
+    s.may_prepare = false;
+    std::jthread const a([&] {
+      CHECK(s.join(stopped, stop.get_token()));
+      ++ended;
+    });
+    std::jthread const b([&] {
+      CHECK(s.join(late, {}, boot_clock::now() + 200ms));
+      ++ended;
+    });
+    REQUIRE(eventually([&] { return s.all.waiting() == 2; }));
+    s.may_prepare = true;
+    REQUIRE(eventually([&] { return s.runs == 1; }));
+    stop.request_stop();
+    std::this_thread::sleep_for(250ms);
+    CHECK(ended == 0);
+    s.may_run = true;
   }
-  for (std::size_t i = 0; i < jobs.size(); ++i) CHECK(jobs[i].ran_with == (i < 2 ? 1 : 4));
+  CHECK(stopped.ran_with == 2);
+  CHECK(late.ran_with == 2);
 }
 
-namespace {
-
-/// Runs of threads that lead when `open`, and wait for company for `linger`.
-struct companions {
-  explicit companions(std::chrono::nanoseconds linger)
-      : all({.most = 64, .enough = 4, .linger = linger, .patience = 1h}) {}
-
-  void come(job& mine) {
-    threads.emplace_back([&] {
-      all.run(
-          mine, boot_clock::now() + 100s, {}, [](job const&, job const&) { return true; },
-          [&] {
-            ++preparing;
-            CHECK(eventually([&] { return open.load(); }));
-            return 0;
-          },
-          [](int, auto together) {
-            for (auto* one : together) one->ran_with = static_cast<int>(together.size());
-          });
-    });
-  }
-  /// One leads, and these come meanwhile.
-  void come_together(std::span<job> jobs) {
-    open = false;
-    auto const before = preparing.load();
-    come(jobs[0]);
-    REQUIRE(eventually([&] { return preparing == before + 1; }));
-    for (std::size_t i = 1; i < jobs.size(); ++i) {
-      come(jobs[i]);
-      REQUIRE(eventually([&] { return all.waiting() == i; }));
-    }
-    open = true;
-    threads.clear();
-  }
-
-  rowlock::base::combining<job> all;
-  std::atomic<bool> open{false};
-  std::atomic<int> preparing{0};
-  std::vector<std::jthread> threads;
-};
-
-}  // namespace
-
-TEST_CASE("combining: after a large run who leads waits for three of four of them, and not for all") {
-  companions c(1h);
+TEST_CASE("combining: after a large run the thread waits for three of four of them, and not for all") {
+  scene s({.most = 64, .alone = 0, .linger = 1h, .patience = 1h});
   std::array<job, 4> first{};
-  c.come_together(first);
+  s.go_together(first);
   for (auto const& one : first) CHECK(one.ran_with == 4);
   std::array<job, 3> next{};
-  c.open = true;
-  c.come(next[0]);
-  c.come(next[1]);
-  REQUIRE(eventually([&] { return c.all.waiting() == 1; }));
-  CHECK(c.preparing == 1);
-  c.come(next[2]);
-  c.threads.clear();
+  auto const preparing = s.preparing.load();
+  s.come_all(std::span(next).first(2));
+  CHECK(s.preparing == preparing);
+  s.threads.emplace_back([&] { CHECK(s.join(next[2])); });
+  s.threads.clear();
   for (auto const& one : next) CHECK(one.ran_with == 3);
+  s.all.stop({});
 }
 
-TEST_CASE("combining: after a small run, or if nobody comes, who leads goes alone") {
-  companions patient(1h);
-  std::array<job, 2> two{};
-  patient.come_together(two);
-  CHECK(two[0].ran_with == 2);
+TEST_CASE("combining: while the thread expects its callers back, nobody goes alone; then it has time") {
+  scene s({.most = 64, .alone = 2, .linger = 1h, .patience = 1h});
   job alone;
-  patient.come(alone);
-  patient.threads.clear();
-  CHECK(alone.ran_with == 1);
-  companions quick(1ns);
-  std::array<job, 4> four{};
-  quick.come_together(four);
-  job second;
-  quick.come(second);
-  quick.threads.clear();
-  CHECK(second.ran_with == 1);
+  job busy;
+  auto const first = s.all.join(alone, boot_clock::now() + 100s, {});
+  {
+    auto const second = s.all.join(alone, boot_clock::now() + 100s, {});
+    std::array<job, 4> four{};
+    s.go_together(four);
+  }
+  std::array<job, 3> next{};
+  s.come_all(std::span(next).first(2));
+  s.threads.emplace_back([&] { CHECK(s.join(next[2])); });
+  s.threads.clear();
+  for (auto const& one : next) CHECK(one.ran_with == 3);
+  scene quick({.most = 64, .alone = 1, .linger = 1ns, .patience = 1h});
+  {
+    auto const one = quick.all.join(alone, boot_clock::now() + 100s, {});
+    std::array<job, 4> four{};
+    quick.go_together(four);
+  }
+  CHECK(eventually([&] { return !quick.join(busy); }));
 }
 
 TEST_CASE("combining: a run that does not end keeps the others for a moment only") {
-  rowlock::base::combining<job> all({.most = 64, .enough = 1, .patience = 1ms});
-  std::atomic<bool> running{false};
-  std::atomic<bool> open{false};
+  scene s({.most = 64, .alone = 0, .patience = 1ms});
+  s.may_run = false;
   job hangs;
   job next;
-  std::jthread const first([&] {
-    all.run(
-        hangs, boot_clock::now() + 100s, {}, [](job const&, job const&) { return true; }, [] { return 0; },
-        [&](int, auto) {
-          running = true;
-          CHECK(eventually([&] { return open.load(); }));
-        });
-  });
-  REQUIRE(eventually([&] { return running.load(); }));
-  CHECK(all.run(
-      next, boot_clock::now() + 100s, {}, [](job const&, job const&) { return true; }, [] { return 0; },
-      [&](int, auto jobs) { next.ran_with = static_cast<int>(jobs.size()); }));
-  CHECK(next.ran_with == 1);
-  CHECK_FALSE(open);
-  open = true;
+  std::jthread const first([&] { CHECK(s.join(hangs)); });
+  REQUIRE(eventually([&] { return s.runs == 1; }));
+  CHECK_FALSE(s.join(next));
+  CHECK(next.ran_with == 0);
+  s.may_run = true;
+}
+
+TEST_CASE("combining: who waits for the thread's session is patient") {
+  scene s({.most = 64, .alone = 0, .patience = 1ms});
+  s.may_prepare = false;
+  job mine;
+  std::jthread const first([&] { CHECK(s.join(mine)); });
+  REQUIRE(eventually([&] { return s.preparing == 1; }));
+  std::this_thread::sleep_for(50ms);
+  CHECK(s.all.waiting() == 1);
+  s.may_prepare = true;
+}
+
+TEST_CASE("combining: at the end those in the line go alone, and each that comes later") {
+  scene s(together());
+  s.may_run = false;
+  job first;
+  job second;
+  {
+    std::jthread const a([&] { CHECK(s.join(first)); });
+    REQUIRE(eventually([&] { return s.runs == 1; }));
+    std::jthread const b([&] { CHECK_FALSE(s.join(second)); });
+    REQUIRE(eventually([&] { return s.all.waiting() == 1; }));
+    std::jthread const c([&] { s.all.stop({}); });
+    s.may_run = true;
+  }
+  CHECK_FALSE(s.join(second));
+  CHECK(second.ran_with == 0);
 }
 
 TEST_CASE("combining: many threads, each is served once a call") {
-  rowlock::base::combining<job> all({.most = 8, .enough = 4});
   std::atomic<int> served{0};
   std::atomic<int> trips{0};
+  line all(
+      {.most = 8, .alone = 2}, "jobs", [](job const&, job const&) noexcept { return true; }, [] { return 0; },
+      [&](int&, std::span<job* const> jobs) {
+        ++trips;
+        for (auto* one : jobs) {
+          ++one->ran_with;
+          ++served;
+        }
+      });
+  std::atomic<int> alone{0};
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 16; ++t)
-      threads.emplace_back([&] {
+      threads.emplace_back([&, t] {
         for (int i = 0; i < 500; ++i) {
           job mine;
-          all.run(
-              mine, boot_clock::now() + 100s, {}, [](job const&, job const&) { return true; },
-              [] { return 0; },
-              [&](int, auto jobs) {
-                ++trips;
-                for (auto* one : jobs) {
-                  ++one->ran_with;
-                  ++served;
-                }
-              });
-          CHECK(mine.ran_with == 1);
+          std::stop_source stop;
+          if (i % 7 == t % 7) stop.request_stop();
+          bool const was = all.join(mine, boot_clock::now() + 100s, stop.get_token()).served();
+          if (!was) ++alone;
+          CHECK(mine.ran_with == (was ? 1 : 0));
         }
       });
   }
-  CHECK(served == 16 * 500);
+  CHECK(served + alone == 16 * 500);
   CHECK(trips <= served);
 }
