@@ -59,20 +59,24 @@ FREEZE_CASE("freeze: who waits for a row in the server is in the way, and named:
   CHECK(p.rowlock({"freeze"}).status == 0);  // a holder is not
   CHECK(p.rowlock({"thaw"}).status == 0);
   program waiter(p.command({"run", "--strategy", "row_lock", "r", "--", "true"}), p.variables());
-  finished refused;
-  REQUIRE(eventually([&] {
-    refused = p.rowlock({"freeze", "--timeout", "0"});
-    bool const waits = refused.status == 75;
-    if (!waits) CHECK(p.rowlock({"thaw"}).status == 0);
-    return waits;
-  }));
+  // Each wait in the server is short, and the next one is frozen, too.
+  auto const refused_by = [&](std::vector<std::string> const& freeze) {
+    finished refused;
+    CHECK(eventually([&] {
+      refused = p.rowlock(freeze);
+      bool const waits = refused.status == 75;
+      if (!waits) CHECK(p.rowlock({"thaw"}).status == 0);
+      return waits;
+    }));
+    return refused;
+  };
+  auto const refused = refused_by({"freeze", "--timeout", "0"});
   CHECK(refused.says("frozen, but not in force yet"));
   CHECK(refused.says("session "));
   CHECK(refused.out.empty());
-  auto const as_json = p.rowlock({"freeze", "--timeout", "0", "--json"});
-  CHECK(as_json.status == 75);
-  CHECK(json::parse(as_json.out)["in_force"] == false);
-  CHECK(json::parse(as_json.out)["in_the_way"].at(0)["session"] > 0);
+  auto const as_json = json::parse(refused_by({"freeze", "--timeout", "0", "--json"}).out);
+  CHECK(as_json["in_force"] == false);
+  CHECK(as_json["in_the_way"].at(0)["session"] > 0);
   waiter.signal(SIGTERM);
   (void)waiter.wait();
   CHECK(p.rowlock({"freeze"}).status == 0);

@@ -136,10 +136,12 @@ PAIRS_CASE(
     all<leases, on_a_server>) {
   std::mutex guard;
   std::string said;
+  std::atomic<int> errors{0};
   auto o = f.options;
   o.on_event = [&](event const& e) {
     std::lock_guard const hold(guard);
     if (e.kind == event_kind::lost) said = e.message;
+    if (e.kind == event_kind::error) ++errors;
   };
   base::boot_clock_may_lead();
   auto const m = f.manager(o);
@@ -154,6 +156,7 @@ PAIRS_CASE(
     return asked > 0 && eventually([&] { return f.probe->executed("lock_check") > tries + 2; }) &&
            f.probe->executed("lock_locked_by") == asked;
   }));
+  auto const errors_before = errors.load();
   base::boot_clock_leads_by(*h.lock->trusted_until() - boot_clock::now() - 3s);
   REQUIRE(h.told());
   CHECK(h.lock->loss() == loss_reason::row_locked);
@@ -162,8 +165,10 @@ PAIRS_CASE(
   CHECK(details.starts_with("another transaction has had its row locked for "));
   // MariaDB tells it only while a third session waits for the row.
   bool const told = details.find("session ") != std::string::npos;
-  CHECK((told || pair.engine == dialect::mysql));
-  CHECK((told || details.ends_with("the database does not tell which")));
+  // The leap of the clock can end a question that is under way. Behind such a trouble it asks anew.
+  bool const asks_anew = details.ends_with(" s") && errors > errors_before;
+  CHECK((told || asks_anew || pair.engine == dialect::mysql));
+  CHECK((told || asks_anew || details.ends_with("the database does not tell which")));
   std::lock_guard const hold(guard);
   CHECK(said == details);
 }

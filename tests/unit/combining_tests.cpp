@@ -1,6 +1,7 @@
 #include "base/combining.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "support/eventually.hpp"
+#include "support/threads.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -255,7 +257,12 @@ TEST_CASE("combining: at the end those in the line go alone, and each that comes
     REQUIRE(eventually([&] { return s.runs == 1; }));
     std::jthread const b([&] { CHECK_FALSE(s.join(second)); });
     REQUIRE(eventually([&] { return s.all.waiting() == 1; }));
-    std::jthread const c([&] { s.all.stop({}); });
+    std::atomic<int> thread{0};
+    std::jthread const c([&] {
+      thread = ::gettid();
+      s.all.stop({});
+    });
+    REQUIRE(comes_to_rest(thread));
     s.may_run = true;
   }
   CHECK_FALSE(s.join(second));
