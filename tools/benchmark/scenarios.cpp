@@ -34,9 +34,9 @@ scenario cycle() {
           .title = "take and give back, 1 client, nobody else wants it",
           .plan = {},
           .metric = "p50_us",
-          .systems = every_strategy + ids{"lease-sqlite-full"} + durable_peers +
+          .systems = every_strategy + ids{"lease-sqlite-full", "lease-postgresql-unflushed"} + durable_peers +
                      ids{"redis", "advisory", "get_lock-mariadb", "get_lock-mysql", "bare-postgresql",
-                         "bare-mariadb", "bare-mysql"},
+                         "bare-postgresql-unflushed", "bare-mariadb", "bare-mysql"},
           .plot = "cycle"};
 }
 
@@ -46,18 +46,29 @@ scenario threads(int n) {
           .title = fmt::format("{} threads of one process, a name each", n),
           .plan = {.threads = n},
           .metric = "per_second",
-          .systems = ids{"lease-postgresql", "lease-mariadb", "lease-mysql", "lease-sqlite",
-                         "bare-postgresql", "bare-mariadb"} +
+          .systems = ids{"lease-postgresql", "lease-postgresql-unflushed", "lease-mariadb", "lease-mysql",
+                         "lease-sqlite", "bare-postgresql", "bare-mariadb"} +
                      durable_peers + ids{"redis"},
           .plot = "threads",
           .x = static_cast<double>(n),
           .long_only = n != 32};
 }
 
-ids const for_one_name{"lease-postgresql",  "lease-mariadb",        "lease-mysql",      "lease-sqlite",
-                       "lease-sqlite-full", "row_lock-postgresql",  "row_lock-mariadb", "row_lock-mysql",
-                       "redis-pubsub",      "redis-durable-pubsub", "zookeeper-queue",  "etcd-lock",
-                       "advisory",          "get_lock-mariadb"};
+ids const for_one_name{"lease-postgresql",
+                       "lease-postgresql-unflushed",
+                       "lease-mariadb",
+                       "lease-mysql",
+                       "lease-sqlite",
+                       "lease-sqlite-full",
+                       "row_lock-postgresql",
+                       "row_lock-mariadb",
+                       "row_lock-mysql",
+                       "redis-pubsub",
+                       "redis-durable-pubsub",
+                       "zookeeper-queue",
+                       "etcd-lock",
+                       "advisory",
+                       "get_lock-mariadb"};
 
 /// So many processes want one name.
 scenario handover(int n) {

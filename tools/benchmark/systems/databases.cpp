@@ -1,7 +1,9 @@
 #include "systems/databases.hpp"
 
 #include <regex>
+#include <rowlock/lock_manager.hpp>
 #include <rowlock/migrator.hpp>
+#include <rowlock/mutex.hpp>
 #include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
@@ -33,6 +35,11 @@ database const& database_of(std::string const& id) {
 
 void migrate(database const& where, std::string const& address, std::string const& table_prefix) {
   migrator(where.source(address), {.table_prefix = table_prefix}).up();
+}
+
+void grants(database const& where, std::string const& address) {
+  lock_manager manager(where.source(address));
+  (void)manager.make_mutex("rowlock-bench").acquire();
 }
 
 mysql_address parsed_mysql_address(std::string const& url) {

@@ -22,6 +22,9 @@ database const& database_of(std::string const& id);
 /// Makes rowlock's tables, if they are not there.
 void migrate(database const&, std::string const& address, std::string const& table_prefix = "rowlock_");
 
+/// Returns when the database grants leases, which it does not for a while after its start (quarantine).
+void grants(database const&, std::string const& address);
+
 /// What mysql://USER:PASSWORD@HOST:PORT/DATABASE is made of.
 struct mysql_address {
   std::string user, password, host, database;

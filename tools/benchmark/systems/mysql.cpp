@@ -33,24 +33,30 @@ class get_lock_client : public client {
   std::string name_;
 };
 
+// With the quarantine's condition: the last pulse is of the incarnation that the session knows, and grants.
 constexpr char const* bare_take =
-    "UPDATE rowlock_locks SET token = LAST_INSERT_ID(greatest(token + 1, timestampdiff(MICROSECOND, "
-    "'1970-01-01', "
-    "utc_timestamp(6)))), owner_host = ?, owner_pid = ?, owner_process = ?, owner_thread = ?, renewals = 0, "
-    "ttl = ?, "
-    "takeover = 'clock', acquired_at = utc_timestamp(6), expires_at = utc_timestamp(6) + INTERVAL 1000 * ? "
-    "MICROSECOND, hard_until = NULL, revoked = 0, note = '', longest = ?, longest_term = ?, term = ? "
-    "WHERE name = ? AND strategy = 'lease' "
-    "AND (term IS NULL OR (takeover = 'clock' AND expires_at <= utc_timestamp(6)))";
+    "UPDATE rowlock_locks AS l SET l.token = LAST_INSERT_ID(greatest(l.token + 1, "
+    "timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)), 1 + @base)), l.owner_host = ?, "
+    "l.owner_pid = ?, l.owner_process = ?, l.owner_thread = ?, l.renewals = 0, l.ttl = ?, "
+    "l.takeover = 'clock', l.acquired_at = utc_timestamp(6), "
+    "l.expires_at = utc_timestamp(6) + INTERVAL 1000 * ? MICROSECOND, l.hard_until = NULL, l.revoked = 0, "
+    "l.note = '', l.longest = ?, l.longest_term = ?, l.term = ? WHERE l.name = ? AND l.strategy = 'lease' "
+    "AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))) "
+    "AND (SELECT CASE WHEN q.made_by = @here AND (q.made_in = @start OR (q.made_in = 0 "
+    "AND @@global.innodb_flush_log_at_trx_commit IN (1, 3) "
+    "AND (@@global.log_bin = 0 OR @@global.sync_binlog = 1))) "
+    "AND q.safe_from <= utc_timestamp(6) AND q.until > utc_timestamp(6) "
+    "AND q.reach >= least(30000 + 0 * l.token, 300000) THEN q.base END "
+    "FROM rowlock_pulse AS q ORDER BY q.begun DESC, q.until DESC, q.reach DESC LIMIT 1) = @base";
 
 /// As bare_postgresql_client. InnoDB can't leave the flush of one commit out.
 class bare_mysql_client : public client {
  public:
-  explicit bare_mysql_client(std::string const& address)
-      : connection_(configured(address)),
+  bare_mysql_client(database const& where, std::string const& address)
+      : connection_(configured(where, address)),
         insert_(connection_,
                 "INSERT INTO rowlock_locks (name, strategy, token, expires_at) "
-                "VALUES (?, 'lease', 0, utc_timestamp(6)) ON DUPLICATE KEY UPDATE name = rowlock_locks.name"),
+                "VALUES (?, 'lease', 1, utc_timestamp(6)) ON DUPLICATE KEY UPDATE name = rowlock_locks.name"),
         take_(connection_, bare_take),
         give_(connection_,
               "UPDATE rowlock_locks SET term = NULL, expires_at = utc_timestamp(6) WHERE name = ? AND term = "
@@ -73,9 +79,13 @@ class bare_mysql_client : public client {
   }
 
  private:
-  static my_connection configured(std::string const& address) {
+  static my_connection configured(database const& where, std::string const& address) {
+    grants(where, address);
     my_connection c(address);
     c.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    c.run(
+        "SELECT CAST(made_by AS SIGNED), CAST(made_in AS SIGNED), CAST(base AS SIGNED) "
+        "INTO @here, @start, @base FROM rowlock_pulse ORDER BY begun DESC, until DESC, reach DESC LIMIT 1");
     return c;
   }
 
@@ -87,14 +97,14 @@ class bare_mysql_client : public client {
   std::string term_;
 };
 
-template <class Client>
 class mysql_session : public session {
  public:
-  explicit mysql_session(std::string address) : address_(std::move(address)) {}
-  std::unique_ptr<client> new_client() override { return std::make_unique<Client>(address_); }
+  using maker = std::function<std::unique_ptr<client>()>;
+  explicit mysql_session(maker make) : make_(std::move(make)) {}
+  std::unique_ptr<client> new_client() override { return make_(); }
 
  private:
-  std::string address_;
+  maker make_;
 };
 
 }  // namespace
@@ -104,11 +114,13 @@ void add_mysql(std::vector<system_entry>& all) {
     auto const& where = database_of(id);
     all.push_back(
         {"get_lock-" + where.id, "GET_LOCK, " + where.title, where.id, [](std::string const& address) {
-           return std::make_unique<mysql_session<get_lock_client>>(address);
+           return std::make_unique<mysql_session>(
+               [address] { return std::make_unique<get_lock_client>(address); });
          }});
     all.push_back({"bare-" + where.id, "the same UPDATEs, bare, " + where.title, where.id,
-                   [](std::string const& address) {
-                     return std::make_unique<mysql_session<bare_mysql_client>>(address);
+                   [&where](std::string const& address) {
+                     return std::make_unique<mysql_session>(
+                         [&where, address] { return std::make_unique<bare_mysql_client>(where, address); });
                    },
                    [&where](std::string const& address) { migrate(where, address); }});
   }

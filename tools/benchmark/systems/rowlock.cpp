@@ -141,6 +141,12 @@ void add_rowlock(std::vector<system_entry>& all) {
     all.push_back(lease_on(each, way::reading, "shared", "shared_mutex, for reading"));
     for (int const n : {1, 2, 4, 8}) all.push_back(lease_with(each, n));
   }
+  all.push_back({"lease-postgresql-unflushed", "lease, PostgreSQL, flush=off", "postgresql",
+                 [](std::string const& address) {
+                   return std::make_unique<rowlock_session>(
+                       database_of("postgresql").source(address + " flush=off"), strategy::lease);
+                 },
+                 [](std::string const& address) { migrate(database_of("postgresql"), address); }});
   all.push_back({"lease-sqlite-full", "lease, SQLite, synchronous=full", "sqlite",
                  [](std::string const& address) {
                    return std::make_unique<rowlock_session>(
