@@ -224,12 +224,15 @@ TEST_CASE("combining: while the thread expects its callers back, nobody goes alo
   CHECK(eventually([&] { return !quick.join(busy); }));
 }
 
+// With so little patience a caller can leave before the thread has come: then it comes again.
 TEST_CASE("combining: a run that does not end keeps the others for a moment only") {
   scene s({.most = 64, .alone = 0, .patience = 1ms});
   s.may_run = false;
   job hangs;
   job next;
-  std::jthread const first([&] { CHECK(s.join(hangs)); });
+  std::jthread const first([&] {
+    while (!s.join(hangs)) continue;
+  });
   REQUIRE(eventually([&] { return s.runs == 1; }));
   CHECK_FALSE(s.join(next));
   CHECK(next.ran_with == 0);
@@ -240,9 +243,14 @@ TEST_CASE("combining: who waits for the thread's session is patient") {
   scene s({.most = 64, .alone = 0, .patience = 1ms});
   s.may_prepare = false;
   job mine;
-  std::jthread const first([&] { CHECK(s.join(mine)); });
-  REQUIRE(eventually([&] { return s.preparing == 1; }));
+  std::atomic<int> left{0};
+  std::jthread const first([&] {
+    while (!s.join(mine)) ++left;
+  });
+  REQUIRE(eventually([&] { return s.preparing == 1 && s.all.waiting() == 1; }));
+  auto const before = left.load();
   std::this_thread::sleep_for(50ms);
+  CHECK(left == before);
   CHECK(s.all.waiting() == 1);
   s.may_prepare = true;
 }
