@@ -10,13 +10,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <rowlock/types.hpp>
 #include <span>
 #include <stop_token>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -130,13 +130,20 @@ class combining {
     wake_up wake;
   };
 
+  struct team {
+    std::vector<entry*> entries{};
+    std::vector<Job*> jobs{};
+  };
+
   /// With the mutex. @return false if there is no thread
   bool start() noexcept {
     if (stopped_ || thread_.joinable()) return !stopped_;
     try {
+      team_.entries.reserve(limits_.most);
+      team_.jobs.reserve(limits_.most);
       thread_ = std::jthread([this] { serve(); });
       return true;
-    } catch (std::system_error const&) {
+    } catch (std::exception const&) {  // no thread, or no memory
       return false;
     }
   }
@@ -172,9 +179,7 @@ class combining {
   void serve() noexcept {
     name_thread(name_);
     serving const here;
-    team t;
-    t.entries.reserve(limits_.most);
-    t.jobs.reserve(limits_.most);
+    auto& t = team_;
     std::unique_lock lock(mutex_);
     while (wait_for_some(lock)) {
       prepares_ = true;
@@ -224,11 +229,6 @@ class combining {
     return !stopped_;
   }
 
-  struct team {
-    std::vector<entry*> entries{};
-    std::vector<Job*> jobs{};
-  };
-
   void pick(team& t) {
     for (auto* one : line_)
       if (t.jobs.size() < limits_.most && (t.jobs.empty() || alike_(*t.jobs.front(), *one->job))) {
@@ -252,6 +252,7 @@ class combining {
   mutable std::mutex mutex_;
   std::condition_variable come_;
   std::vector<entry*> line_;
+  team team_;  ///< those that the thread does. Its alone, but for the memory, which is there before it
   std::size_t alone_ = 0;   ///< callers that do their jobs themselves
   std::size_t last_ = 0;    ///< jobs of the last run
   std::size_t wanted_ = 1;  ///< how many are to wake the thread

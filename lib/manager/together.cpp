@@ -109,7 +109,8 @@ void release_together(engine& e, backend::connection& session,
 
 traffic::traffic(engine& e)
     : takes(
-          {}, "rowlock-take", go_together, [&e] { return e.session_to_write(e.reply_deadline()); },
+          {}, "rowlock-take", go_together,
+          [&e] { return e.session_to_write(e.reply_deadline(), e.closing.get_token()); },
           [&e](auto& session, auto jobs) { take_together(e, *session, jobs); }),
       releases(
           {}, "rowlock-release",
