@@ -61,7 +61,7 @@ RETURNING l.name, l.token
 -- did so last: skipped. One that comes between this and the write of the same row, right behind it: the statement waits for its end (a
 -- take, a renewal: a flush; at most lock_timeout, and then nothing is taken), and skips the row, whose newest version is in another
 -- place. A guarded transaction locks what was taken and committed, so its end is not waited for. A pass that locks all rows first, as
--- all_take needs it, costs a quarter of the time: lib/doc/together.md.
+-- all_take needs it, costs a fifth of the time: lib/doc/together.md.
 -- name: each_take
 /* dies with the machine */ UPDATE rowlock_locks AS l SET
   term = w.term,
