@@ -27,7 +27,7 @@ class crowd {
     f_.probe->before = [this](std::string const& s) { before(s); };
     f_.probe->look = [this](std::string const& s, std::span<backend::value const> p) { look(s, p); };
     f_.probe->after = [this](std::string const& s) {
-      if (s == watched_ && lost_.exchange(false)) lose_reply();
+      if (watched(s) && lost_.exchange(false)) lose_reply();
     };
   }
   ~crowd() {
@@ -82,12 +82,21 @@ class crowd {
     return t;
   }
   void look(std::string const& s, std::span<backend::value const> parameters) {
-    if (s != watched_ || parameters.empty()) return;
+    if (!watched(s) || parameters.empty()) return;
     std::lock_guard const guard(mutex_);
     sent_.push_back(backend::as_text(parameters.front()));
   }
+  void watch(std::string const& s) {
+    std::lock_guard const guard(mutex_);
+    watched_ = s;
+    if (!s.empty()) sent_.clear();
+  }
+  bool watched(std::string const& s) {
+    std::lock_guard const guard(mutex_);
+    return s == watched_;
+  }
   void before(std::string const& s) {
-    if (s != watched_) return;
+    if (!watched(s)) return;
     auto const n = ++seen_;
     if (n == 1) {
       held_up_ = true;
@@ -97,11 +106,10 @@ class crowd {
   }
   template <class One, class First>
   int together(std::string const& statement, One one, First first) {
-    watched_ = statement;
     seen_ = 0;
     open_ = false;
     held_up_ = false;
-    sent_.clear();
+    watch(statement);
     f_.probe->reset();
     {
       std::vector<std::jthread> all;
@@ -117,20 +125,20 @@ class crowd {
       CHECK(others_come_to_rest());  // they stand in line
       open_ = true;
     }
-    watched_.clear();
+    watch({});  // what the renewer sends later is none of these
     return f_.probe->executed(statement) - 1;
   }
 
   fixture& f_;
-  std::unique_ptr<lock_manager> manager_;
-  std::string watched_;
   std::mutex mutex_;
+  std::string watched_;
   std::vector<std::string> sent_;  ///< their first parameters
   std::atomic<int> seen_{0};
   std::atomic<bool> open_{false};
   std::atomic<bool> held_up_{false};
   std::atomic<bool> lost_{false};
   std::atomic<bool> lose_second_{false};
+  std::unique_ptr<lock_manager> manager_;  ///< its threads use what stands above
   std::optional<acquisition> first_;
   std::vector<std::optional<taken>> got_;
   std::vector<release_result> released_;
