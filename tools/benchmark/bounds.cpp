@@ -22,6 +22,9 @@ std::vector<bound> const& bounds() {
       {"threads-32", "lease-mariadb", "redis-durable", "per_second", rule::ahead, 0.45},
       {"threads-32", "lease-postgresql", "redis-durable", "client_cpu_us", rule::times, 1.0},
       {"threads-32", "lease-mariadb", "redis-durable", "client_cpu_us", rule::times, 1.3},
+      {"threads-32", "lease-postgresql", "bare-batch-postgresql", "per_second", rule::ahead, 0.8},
+      {"threads-32", "lease-postgresql-unflushed", "bare-batch-postgresql-unflushed", "per_second",
+       rule::ahead, 0.8},
       {"threads-32", "lease-postgresql", "zookeeper", "per_second", rule::ahead, 5},
       {"threads-32", "lease-mariadb", "zookeeper", "per_second", rule::ahead, 4},
 
@@ -45,7 +48,7 @@ std::vector<bound> const& bounds() {
       {"hot", "lease-postgresql", "redis-pubsub", "per_second", rule::ahead, 10},
       {"hot", "lease-sqlite", "redis-pubsub", "per_second", rule::ahead, 10},
 
-      {"batch-64", "all-postgresql", "redis-durable-batch", "p50_us", rule::ahead, 1.3},
+      {"batch-64", "all-postgresql", "bare-all-postgresql", "p50_us", rule::ahead, 0.9},
 
       {"reading", "shared-postgresql", "lease-postgresql", "p50_us", rule::times, 1.3},
       {"reading", "shared-mariadb", "lease-mariadb", "p50_us", rule::times, 1.5},

@@ -47,7 +47,8 @@ scenario threads(int n) {
           .plan = {.threads = n},
           .metric = "per_second",
           .systems = ids{"lease-postgresql", "lease-postgresql-unflushed", "lease-mariadb", "lease-mysql",
-                         "lease-sqlite", "bare-postgresql", "bare-mariadb"} +
+                         "lease-sqlite", "bare-postgresql", "bare-mariadb", "bare-batch-postgresql",
+                         "bare-batch-postgresql-unflushed"} +
                      durable_peers + ids{"redis"},
           .plot = "threads",
           .x = static_cast<double>(n),
@@ -110,8 +111,8 @@ scenario batch() {
           .title = "64 names at once, all or nothing; a cycle is all of them",
           .plan = {},
           .metric = "p50_us",
-          .systems = {"all-postgresql", "all-mariadb", "all-mysql", "all-sqlite", "redis-durable-batch",
-                      "redis-batch"}};
+          .systems = {"all-postgresql", "all-mariadb", "all-mysql", "all-sqlite", "bare-all-postgresql",
+                      "redis-durable-batch", "redis-batch"}};
 }
 
 /// How many connections are of use: what backend::source::best_connections() says.

@@ -10,6 +10,7 @@ std::vector<system_entry> const& catalogue() {
     add_zookeeper(made);
     add_etcd(made);
     add_postgresql(made);
+    add_postgresql_batches(made);
     add_mysql(made);
     add_postgresql_transactions(made);
     add_mysql_transactions(made);

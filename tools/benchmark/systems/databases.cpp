@@ -1,5 +1,9 @@
 #include "systems/databases.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <regex>
 #include <rowlock/lock_manager.hpp>
 #include <rowlock/migrator.hpp>
@@ -40,6 +44,11 @@ void migrate(database const& where, std::string const& address, std::string cons
 void grants(database const& where, std::string const& address) {
   lock_manager manager(where.source(address));
   (void)manager.make_mutex("rowlock-bench").acquire();
+}
+
+std::string new_term() {
+  static std::atomic<unsigned> terms = 0;
+  return fmt::format("{:08x}{:08x}0123456789abcdef", ::getpid(), ++terms);
 }
 
 mysql_address parsed_mysql_address(std::string const& url) {

@@ -25,6 +25,12 @@ void migrate(database const&, std::string const& address, std::string const& tab
 /// Returns when the database grants leases, which it does not for a while after its start (quarantine).
 void grants(database const&, std::string const& address);
 
+/// The term of a lease. No other call, here or in another process, returns the same.
+std::string new_term();
+
+/// How a transaction of the program's own is guarded.
+enum class guard { none, require, commit, prepared };
+
 /// What mysql://USER:PASSWORD@HOST:PORT/DATABASE is made of.
 struct mysql_address {
   std::string user, password, host, database;

@@ -1,9 +1,6 @@
 // What a program could do on MariaDB and MySQL without rowlock: GET_LOCK, and a lease in a row by libmariadb
 // alone.
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <atomic>
 
 #include "systems/databases.hpp"
 #include "systems/libmariadb.hpp"
@@ -63,8 +60,7 @@ class bare_mysql_client : public client {
               "?") {}
 
   bool take(std::string const& name, std::stop_token const&) override {
-    static std::atomic<unsigned> terms = 0;
-    term_ = fmt::format("{:08x}{:08x}0123456789abcdef", ::getpid(), ++terms);
+    term_ = new_term();
     if (name != name_) {
       insert_.execute({name});
       name_ = name;

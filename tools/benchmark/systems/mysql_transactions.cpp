@@ -16,8 +16,6 @@
 namespace rowlock::bench {
 namespace {
 
-enum class guard { none, require, commit, prepared };
-
 std::unique_ptr<sql::Connection> by_connector(std::string const& url) {
   auto const p = parsed_mysql_address(url);
   sql::ConnectOptionsMap options;

@@ -1,9 +1,6 @@
 // What a program could do on PostgreSQL without rowlock: advisory locks, and a lease in a row by libpq alone.
-#include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <type_traits>
 
 #include "systems/databases.hpp"
@@ -75,8 +72,7 @@ class bare_postgresql_client : public client {
         "set_config('synchronous_commit', 'off', true)");
   }
   bool take(std::string const& name, std::stop_token const&) override {
-    static std::atomic<unsigned> terms = 0;
-    term_ = fmt::format("{:08x}{:08x}0123456789abcdef", ::getpid(), ++terms);
+    term_ = new_term();
     if (name != name_) {
       std::array<char const*, 1> const values{name.c_str()};
       connection_.execute("insert", values);

@@ -11,8 +11,6 @@
 namespace rowlock::bench {
 namespace {
 
-enum class guard { none, require, commit, prepared };
-
 class postgresql_transaction_client : public client {
  public:
   postgresql_transaction_client(std::string const& address, guard how)
