@@ -18,8 +18,8 @@ using namespace std::chrono_literals;
 /// Why a system can't be measured here; empty if it can.
 std::string missing(system_entry const& system, places const& where) {
   if (!where.contains(system.place)) return fmt::format("there is no {} in this run", system.place);
-  if (!system.open && !system.command) return "its client library was not found when this program was built";
-  if (system.command && !where.contains("rowlock")) return "there is no program rowlock in this run";
+  if (!system.open && !system.commands) return "its client library was not found when this program was built";
+  if (system.commands && !where.contains("rowlock")) return "there is no program rowlock in this run";
   return {};
 }
 
@@ -101,8 +101,9 @@ std::vector<scenario> wanted_scenarios(run_options const& options) {
     if (options.quick && each.long_only) continue;
     // Of those without any bound all systems are wanted.
     if (options.quick && bounded(each.id, {}))
-      std::erase_if(each.systems,
-                    [&](std::string const& id) { return !bounded(each.id, id) && id != "flock"; });
+      std::erase_if(each.systems, [&](std::string const& id) {
+        return !bounded(each.id, id) && id != "flock" && id != "libraries";
+      });
     std::erase_if(each.systems,
                   [&](std::string const& id) { return !chosen(options.only, each.id + "/" + id); });
     if (!each.systems.empty()) all.push_back(std::move(each));

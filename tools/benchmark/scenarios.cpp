@@ -181,7 +181,7 @@ scenario start_up() {
           .how = method::command,
           .plan = {},
           .metric = "ms",
-          .systems = {"run-sqlite", "run-postgresql", "run-mariadb", "flock"}};
+          .systems = {"run-sqlite", "run-postgresql", "run-mariadb", "libraries", "flock"}};
 }
 
 scenario syscalls() {

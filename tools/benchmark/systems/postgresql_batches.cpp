@@ -201,11 +201,10 @@ opener batch_opener(bool flushed) {
 
 void add_postgresql_batches(std::vector<system_entry>& all) {
   auto const prepare = [](std::string const& address) { migrate(database_of("postgresql"), address); };
-  all.push_back({"bare-batch-postgresql", "takes of all threads together, bare libpq", "postgresql",
-                 batch_opener(true), prepare});
-  all.push_back({"bare-batch-postgresql-unflushed",
-                 "takes of all threads together, bare libpq, synchronous_commit = off", "postgresql",
-                 batch_opener(false), prepare});
+  all.push_back(
+      {"bare-batch-postgresql", "takes together, bare libpq", "postgresql", batch_opener(true), prepare});
+  all.push_back({"bare-batch-postgresql-unflushed", "takes together, bare libpq, synchronous_commit = off",
+                 "postgresql", batch_opener(false), prepare});
   all.push_back({"bare-all-postgresql", "acquire_all's two statements, bare libpq", "postgresql",
                  [](std::string const& address) { return std::make_unique<bare_all_session>(address); },
                  prepare});

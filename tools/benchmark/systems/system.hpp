@@ -60,12 +60,12 @@ struct system_entry {
   std::string id;     ///< for --only and JSON
   std::string title;  ///< for people
   std::string place;  ///< whose address it needs
-  /// Empty if the client's library was missing when this program was built, or if there is a command.
+  /// Empty if the client's library was missing when this program was built, or if there are commands.
   opener open{};
   /// Makes tables and the like. Called once for each run, before any open(). May be empty.
   std::function<void(std::string const& address)> prepare{};
-  /// For those that are a program: what to start.
-  std::function<command_line(places const&)> command{};
+  /// For those that are a program: what to start, one after the other.
+  std::function<std::vector<command_line>(places const&)> commands{};
   /// For systems that differ in a number alone: the title of their line in a picture, and the number.
   std::string line{};
   double x = 0;
