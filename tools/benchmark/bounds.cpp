@@ -25,6 +25,7 @@ std::vector<bound> const& bounds() {
       {"threads-32", "lease-postgresql", "bare-batch-postgresql", "per_second", rule::ahead, 0.8},
       {"threads-32", "lease-postgresql-unflushed", "bare-batch-postgresql-unflushed", "per_second",
        rule::ahead, 0.8},
+      {"threads-32", "lease-mariadb", "bare-batch-mariadb", "per_second", rule::ahead, 0.8},
       {"threads-32", "lease-postgresql", "zookeeper", "per_second", rule::ahead, 5},
       {"threads-32", "lease-mariadb", "zookeeper", "per_second", rule::ahead, 4},
 

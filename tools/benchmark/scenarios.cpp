@@ -48,7 +48,7 @@ scenario threads(int n) {
           .metric = "per_second",
           .systems = ids{"lease-postgresql", "lease-postgresql-unflushed", "lease-mariadb", "lease-mysql",
                          "lease-sqlite", "bare-postgresql", "bare-mariadb", "bare-batch-postgresql",
-                         "bare-batch-postgresql-unflushed"} +
+                         "bare-batch-postgresql-unflushed", "bare-batch-mariadb"} +
                      durable_peers + ids{"redis"},
           .plot = "threads",
           .x = static_cast<double>(n),

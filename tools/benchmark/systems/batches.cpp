@@ -41,7 +41,7 @@ void batches::join(batch_job& mine) {
   bool const first = waiting_.size() == 1;
   lock.unlock();
   if (first) come_.notify_one();
-  mine.over.acquire();
+  mine.over.wait();
   if (mine.done) return;
   lock.lock();
   if (trouble_) std::rethrow_exception(trouble_);
@@ -51,38 +51,25 @@ void batches::join(batch_job& mine) {
 void batches::serve() noexcept {
   try {
     while (pick()) {
-      line_->send(picked_);
-      wake_served();
-      line_->receive(picked_);
-      served_.swap(picked_);
+      line_->run(picked_);
+      for (auto* one : picked_) one->over.ring();
     }
   } catch (...) {
     std::scoped_lock const guard(mutex_);
     trouble_ = std::current_exception();
-    served_.insert(served_.end(), picked_.begin(), picked_.end());
-    served_.insert(served_.end(), waiting_.begin(), waiting_.end());
+    for (auto const* all : {&picked_, &waiting_})
+      for (auto* one : *all) one->over.ring();
   }
-  wake_served();
 }
 
 /// @return false at the end
 bool batches::pick() {
   std::unique_lock lock(mutex_);
-  if (waiting_.empty()) {
-    lock.unlock();
-    wake_served();
-    lock.lock();
-  }
   come_.wait(lock, [this] { return ended_ || !waiting_.empty(); });
   auto const end = waiting_.begin() + std::min<std::ptrdiff_t>(std::ssize(waiting_), batch_size);
   picked_.assign(waiting_.begin(), end);
   waiting_.erase(waiting_.begin(), end);
   return !picked_.empty();
-}
-
-void batches::wake_served() {
-  for (auto* one : served_) one->over.release();
-  served_.clear();
 }
 
 class batch_session::one_client : public client {

@@ -12,6 +12,7 @@ std::vector<system_entry> const& catalogue() {
     add_postgresql(made);
     add_postgresql_batches(made);
     add_mysql(made);
+    add_mysql_batches(made);
     add_postgresql_transactions(made);
     add_mysql_transactions(made);
     add_growth(made);

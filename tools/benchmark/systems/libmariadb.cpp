@@ -19,6 +19,12 @@ void my_connection::run(std::string const& sql) {
   if (rows != nullptr) ::mysql_free_result(rows);
 }
 
+void my_connection::know_pulse() {
+  run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
+  run("SELECT CAST(made_by AS SIGNED), CAST(made_in AS SIGNED), CAST(base AS SIGNED) "
+      "INTO @here, @start, @base FROM rowlock_pulse ORDER BY begun DESC, until DESC, reach DESC LIMIT 1");
+}
+
 std::string my_connection::ask(std::string const& sql) {
   if (::mysql_real_query(connection_.get(), sql.data(), sql.size()) != 0)
     throw peer_error(::mysql_error(connection_.get()));

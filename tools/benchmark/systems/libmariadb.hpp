@@ -17,6 +17,8 @@ class my_connection {
  public:
   explicit my_connection(std::string const& url);
   void run(std::string const& sql);
+  /// Isolation as in rowlock's sessions, and @here, @start and @base, by which a take looks at the pulse.
+  void know_pulse();
   /// As run(), and the only value of the only row.
   std::string ask(std::string const& sql);
   MYSQL* get() const noexcept { return connection_.get(); }

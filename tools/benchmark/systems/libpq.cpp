@@ -31,17 +31,4 @@ pg_result pg_connection::execute(char const* name, std::span<char const* const> 
                                   nullptr, nullptr, 0));
 }
 
-void pg_connection::send(char const* name, std::span<char const* const> values) {
-  if (::PQsendQueryPrepared(connection_.get(), name, static_cast<int>(values.size()), values.data(), nullptr,
-                            nullptr, 0) == 0)
-    throw peer_error(::PQerrorMessage(connection_.get()));
-}
-
-pg_result pg_connection::receive() {
-  auto result = checked(::PQgetResult(connection_.get()));
-  while (pg_result(::PQgetResult(connection_.get()))) {
-  }
-  return result;
-}
-
 }  // namespace rowlock::bench

@@ -21,9 +21,6 @@ class pg_connection {
   void prepare(char const* name, char const* sql);
   /// A statement that was prepared; all values are texts.
   pg_result execute(char const* name, std::span<char const* const> values);
-  /// As execute(), in two steps.
-  void send(char const* name, std::span<char const* const> values);
-  pg_result receive();
   PGconn* get() const noexcept { return connection_.get(); }
 
  private:

@@ -78,10 +78,7 @@ class bare_mysql_client : public client {
   static my_connection configured(database const& where, std::string const& address) {
     grants(where, address);
     my_connection c(address);
-    c.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
-    c.run(
-        "SELECT CAST(made_by AS SIGNED), CAST(made_in AS SIGNED), CAST(base AS SIGNED) "
-        "INTO @here, @start, @base FROM rowlock_pulse ORDER BY begun DESC, until DESC, reach DESC LIMIT 1");
+    c.know_pulse();
     return c;
   }
 

@@ -101,13 +101,10 @@ class postgresql_line : public batch_line {
       : connection_(connected(address, flushed)), count_(parameters) {
     connection_.prepare("each", sql.c_str());
   }
-  void send(batch_jobs jobs) override {
+  void run(batch_jobs jobs) override {
     auto const list = as_json(jobs);
     auto const values = parameters(list);
-    connection_.send("each", std::span(values).first(count_));
-  }
-  void receive(batch_jobs jobs) override {
-    auto const rows = connection_.receive();
+    auto const rows = connection_.execute("each", std::span(values).first(count_));
     for (int i = 0; i < ::PQntuples(rows.get()); ++i) set_done(jobs, ::PQgetvalue(rows.get(), i, 0));
   }
 

@@ -86,6 +86,7 @@ void add_postgresql(std::vector<system_entry>&);
 void add_postgresql_batches(std::vector<system_entry>&);
 void add_mysql(std::vector<system_entry>&);
 void add_postgresql_transactions(std::vector<system_entry>&);
+void add_mysql_batches(std::vector<system_entry>&);
 void add_mysql_transactions(std::vector<system_entry>&);
 void add_commands(std::vector<system_entry>&);
 void add_floors(std::vector<system_entry>&);
