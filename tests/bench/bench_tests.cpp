@@ -107,6 +107,16 @@ TEST_CASE("bench: its processes end with it, however it ends <sqlite>") {
   CHECK(eventually([&] { return processes_with(place.places()) == 0; }));
 }
 
+TEST_CASE("bench: behind a cloud's delays only what their bounds need is measured") {
+  bench_place const place;
+  auto bench = place.start({"--delayed", "--quick", "--list"});
+  CHECK(bench.finish() == 0);
+  CHECK(bench.output() ==
+        "cycle/lease-postgresql\ncycle/redis-durable\n"
+        "threads-32/lease-postgresql\nthreads-32/lease-postgresql-unflushed\nthreads-32/redis-durable\n"
+        "batch-64/all-postgresql\nbatch-64/redis-durable-batch\n");
+}
+
 TEST_CASE("bench: what it does not know it refuses") {
   bench_place const place;
   auto bench = place.start({"--only", "no-such-thing"});

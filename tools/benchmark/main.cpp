@@ -105,7 +105,7 @@ int measure_all(options& o) {
     say("");
     print(scenario_text(all.scenarios.back()));
   }
-  all.verdicts = judge(all.scenarios, all.not_judged);
+  all.verdicts = judge(all.scenarios, bounds(o.run.servers), all.not_judged);
   print(verdicts_text(all));
   if (o.json) fmt::print("{}\n", as_json(all).dump(2));
   std::fflush(stdout);

@@ -53,6 +53,9 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   app.add_option("--only", o.run.only,
                  "Only those whose SCENARIO/SYSTEM (as --list has them) contains PART; may be repeated")
       ->type_name("PART");
+  app.add_flag_callback(
+      "--delayed", [&o] { o.run.servers = distance::cloud; },
+      "The servers are behind a cloud's delays: other bounds, and only what they are for");
   app.add_flag("--list", o.list, "Print each SCENARIO/SYSTEM, and end");
   app.add_flag("--anyway", o.anyway, "Measure also on a busy machine, without verdicts");
   app.add_flag("--json", o.json, "Print everything as JSON");

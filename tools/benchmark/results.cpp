@@ -95,9 +95,10 @@ std::optional<spread> spread_of(system_result const& system, std::string const& 
   return spread_of(std::move(all));
 }
 
-std::vector<verdict> judge(std::vector<scenario_result> const& results, std::string const& reason) {
+std::vector<verdict> judge(std::vector<scenario_result> const& results, std::vector<bound> const& bounds,
+                           std::string const& reason) {
   std::vector<verdict> all;
-  for (auto const& line : bounds())
+  for (auto const& line : bounds)
     for (auto const& result : results)
       if (result.what->id == line.scenario)
         if (auto one = judge_line(line, result, reason)) all.push_back(*std::move(one));

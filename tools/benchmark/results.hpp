@@ -49,8 +49,9 @@ struct verdict {
   std::string why{};  ///< it is open
 };
 
-/// A line for each bound whose scenario was measured.
+/// A line for each of the bounds, which must outlive it, whose scenario was measured.
 /// @param reason if not empty, why nothing is judged
-std::vector<verdict> judge(std::vector<scenario_result> const&, std::string const& reason);
+std::vector<verdict> judge(std::vector<scenario_result> const&, std::vector<bound> const&,
+                           std::string const& reason);
 
 }  // namespace rowlock::bench

@@ -68,41 +68,47 @@ bool chosen(std::vector<std::string> const& only, std::string const& name) {
          });
 }
 
-/// Whether a bound needs it. Without a system: whether any does.
-bool bounded(std::string const& scenario, std::string const& system) {
-  return std::any_of(bounds().begin(), bounds().end(), [&](bound const& each) {
+/// Whether one of the bounds needs it. Without a system: whether any does.
+bool bounded(std::vector<bound> const& bounds, std::string const& scenario, std::string const& system) {
+  return std::any_of(bounds.begin(), bounds.end(), [&](bound const& each) {
     return each.scenario == scenario && (each.system == system || each.against == system || system.empty());
   });
 }
 
-}  // namespace
-
-void check_tables() {
-  for (auto const& each : scenarios())
+void check_tables(std::vector<scenario> const& scenarios, std::vector<bound> const& bounds) {
+  for (auto const& each : scenarios)
     for (auto const& id : each.systems)
       if (find_system(id) == nullptr)
         throw std::logic_error(fmt::format("scenario {} names {}, which is no system", each.id, id));
-  for (auto const& line : bounds()) {
+  for (auto const& line : bounds) {
     auto const has = [&](scenario const& each) {
       auto const one = [&](std::string const& id) {
         return id.empty() || std::find(each.systems.begin(), each.systems.end(), id) != each.systems.end();
       };
       return each.id == line.scenario && one(line.system) && one(line.against);
     };
-    if (std::none_of(scenarios().begin(), scenarios().end(), has))
+    if (std::none_of(scenarios.begin(), scenarios.end(), has))
       throw std::logic_error(
           fmt::format("a bound names {}/{}, which is not measured", line.scenario, line.system));
   }
 }
 
+}  // namespace
+
+void check_tables() {
+  for (auto const servers : {distance::local, distance::cloud})
+    check_tables(scenarios(servers), bounds(servers));
+}
+
 std::vector<scenario> wanted_scenarios(run_options const& options) {
+  auto const& lines = bounds(options.servers);
   std::vector<scenario> all;
-  for (auto each : scenarios()) {
+  for (auto each : scenarios(options.servers)) {
     if (options.quick && each.long_only) continue;
     // Of those without any bound all systems are wanted.
-    if (options.quick && bounded(each.id, {}))
+    if (options.quick && bounded(lines, each.id, {}))
       std::erase_if(each.systems, [&](std::string const& id) {
-        return !bounded(each.id, id) && id != "flock" && id != "libraries";
+        return !bounded(lines, each.id, id) && id != "flock" && id != "libraries";
       });
     std::erase_if(each.systems,
                   [&](std::string const& id) { return !chosen(options.only, each.id + "/" + id); });

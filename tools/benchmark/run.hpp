@@ -8,6 +8,7 @@ namespace rowlock::bench {
 
 struct run_options {
   places where;
+  distance servers = distance::local;
   bool quick = false;
   int rounds = 11;
   std::chrono::milliseconds lasts{1000};  ///< of one measurement; scenarios may want more

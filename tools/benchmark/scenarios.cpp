@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace rowlock::bench {
 namespace {
 
@@ -196,16 +198,29 @@ scenario syscalls() {
       .once = 1s};
 }
 
+/// The same, by these systems alone, and without a picture.
+scenario delayed(scenario what, ids systems) {
+  what.systems = std::move(systems);
+  what.plot.clear();
+  return what;
+}
+
 }  // namespace
 
-std::vector<scenario> const& scenarios() {
+std::vector<scenario> const& scenarios(distance servers) {
   static std::vector<scenario> const all{
       floors(),       cycle(),        threads(1),      threads(2),      threads(4),     threads(8),
       threads(16),    threads(32),    handover(2),     handover(4),     handover(8),    handover(16),
       handover(32),   hot(),          batch(),         reading(),       connections(4), connections(32),
       transaction(),  waiting(100),   waiting(300),    waiting(1000),   growth(),       start_up(),
       shares(8, 0us), shares(8, 2ms), shares(32, 0us), shares(32, 2ms), syscalls()};
-  return all;
+  static std::vector<scenario> const far{
+      delayed(cycle(),
+              {"lease-postgresql", "lease-postgresql-unflushed", "bare-postgresql", "redis-durable"}),
+      delayed(threads(32),
+              {"lease-postgresql", "lease-postgresql-unflushed", "lease-mariadb", "redis-durable"}),
+      delayed(batch(), {"all-postgresql", "redis-durable-batch"})};
+  return servers == distance::cloud ? far : all;
 }
 
 bool higher_is_better(std::string const& metric) {

@@ -1,5 +1,5 @@
 #pragma once
-// What is measured, and what must come of it: two tables.
+// What is measured, and what must come of it: two tables for each distance.
 
 #include <optional>
 #include <string>
@@ -32,7 +32,11 @@ struct scenario {
   std::optional<std::chrono::milliseconds> once{};
 };
 
-std::vector<scenario> const& scenarios();
+/// Where the servers are: on this machine, or as far away as a cloud's. Each has scenarios and bounds of its
+/// own.
+enum class distance { local, cloud };
+
+std::vector<scenario> const& scenarios(distance);
 
 enum class rule {
   ahead,     ///< so many times better than the other one, at least
@@ -51,7 +55,7 @@ struct bound {
   double value;
 };
 
-std::vector<bound> const& bounds();
+std::vector<bound> const& bounds(distance);
 
 /// "per_second" and shares are better when they are higher, times and costs when they are lower.
 bool higher_is_better(std::string const& metric);
