@@ -22,9 +22,12 @@ struct process_line {
 
 double const tick = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
 
+/// Empty if it can't be read: a process can end between open and read, and an iterator would throw then.
 std::string whole(std::string const& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ifstream const in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
 }
 
 /// False if there is no such process any more.

@@ -148,9 +148,10 @@ scenario transaction() {
           .title = "a transaction that changes one row, with and without a guard",
           .plan = {},
           .metric = "p50_us",
-          .systems = {"tx-postgresql", "tx-postgresql-require", "tx-postgresql-commit",
+          .systems = {"tx-postgresql", "tx-postgresql-require", "tx-postgresql-commit", "tx-postgresql-bare",
                       "tx-postgresql-prepared", "tx-mariadb", "tx-mariadb-require", "tx-mariadb-commit",
-                      "tx-mariadb-prepared", "tx-mysql", "tx-mysql-require", "tx-mysql-commit"}};
+                      "tx-mariadb-bare", "tx-mariadb-prepared", "tx-mysql", "tx-mysql-require",
+                      "tx-mysql-commit", "tx-mysql-bare"}};
 }
 
 scenario waiting(int n) {

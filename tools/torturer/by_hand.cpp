@@ -103,12 +103,8 @@ std::string make_client_role(std::string const& db, bool adds) {
     throw std::runtime_error(
         fmt::format("--client-role: {} can't be made: {}", client_role_name, e.get_error_message()));
   }
-  for (auto const& table : all_read) *s << fmt::format("GRANT SELECT ON {} TO {}", table, client_role_name);
-  for (auto const& table : {"torture_pulse", "torture_reach"})
-    if (!is_mysql(db) || table == std::string_view("torture_pulse"))
-      *s << fmt::format("GRANT SELECT, INSERT, DELETE ON {} TO {}", table, client_role_name);
   if (adds) *s << fmt::format("GRANT SELECT, UPDATE ON torture_sums TO {}", client_role_name);
-  let_clients_write(db, true);
+  let_clients_lock(db);
   return address;
 }
 
@@ -117,6 +113,15 @@ void drop_client_role(std::string const& db) {
   // PostgreSQL drops no role that still has rights.
   if (!is_mysql(db)) *s << fmt::format("DROP OWNED BY {}", client_role_name);
   *s << fmt::format("DROP USER {}", client_role_name);
+}
+
+void let_clients_lock(std::string const& db) {
+  auto const s = connect(db);
+  for (auto const& table : all_read) *s << fmt::format("GRANT SELECT ON {} TO {}", table, client_role_name);
+  for (auto const& table : {"torture_pulse", "torture_reach"})
+    if (!is_mysql(db) || table == std::string_view("torture_pulse"))
+      *s << fmt::format("GRANT SELECT, INSERT, DELETE ON {} TO {}", table, client_role_name);
+  let_clients_write(db, true);
 }
 
 void let_clients_write(std::string const& db, bool may) {

@@ -28,6 +28,9 @@ void delete_row(std::string const& db, std::string const& name);
 std::string make_client_role(std::string const& db, bool adds);
 /// @throws std::exception
 void drop_client_role(std::string const& db);
+/// Gives that role all rights that locks need: at first, and on PostgreSQL after a migration has made a table
+/// anew. @throws std::exception
+void let_clients_lock(std::string const& db);
 /// Whether that role may write to the locks' tables. @throws std::exception
 void let_clients_write(std::string const& db, bool may);
 

@@ -357,7 +357,12 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
     // Members of a quorum need all of the tables.
     bool const down = options_.what != workload::quorum;
     auto const& where = direct();
-    deed("migrations", [&] { operator_does([&] { migrate(options_.connect(where), down); }); });
+    deed("migrations", [&] {
+      operator_does([&] {
+        migrate(options_.connect(where), down);
+        if (options_.client_role) let_clients_lock(where);
+      });
+    });
   }
   if (nemesis == "force") {
     auto const name = name_of(random_() % static_cast<unsigned>(options_.names));

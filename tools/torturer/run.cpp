@@ -149,9 +149,12 @@ bool proven_broken(verdict const& v) {
 /// Fewer hand-overs show nothing.
 constexpr std::int64_t enough = 10;
 
+/// Most calls found no database, though no fault was under way: little was tried.
+bool was_away(verdict const& v) { return v.outages > v.acquisitions + v.refused; }
+
 outcome status_of(verdict const& v) {
   if (proven_broken(v)) return outcome::broken;
-  return v.violations.empty() && v.hand_overs >= enough ? outcome::kept : outcome::unknown;
+  return v.violations.empty() && v.hand_overs >= enough && !was_away(v) ? outcome::kept : outcome::unknown;
 }
 
 char const* to_string(outcome result) {
@@ -179,7 +182,7 @@ std::string in_words(verdict const& v) {
                        std::count_if(v.violations.begin(), v.violations.end(),
                                      [](violation const& each) { return !each.in_outage; }),
                        seen);
-  if (!v.violations.empty())
+  if (!v.violations.empty() || was_away(v))
     return "it could not be found out, because the database was away by itself, " + seen;
   if (v.hand_overs < enough) return "it could not be found out, because it was too little: " + seen;
   return "no promise was broken " + seen;

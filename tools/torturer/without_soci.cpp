@@ -30,6 +30,10 @@ void drop_client_role(std::string const&) {
   throw std::runtime_error("this rowlock-torture was built without SOCI");
 }
 
+void let_clients_lock(std::string const&) {
+  throw std::runtime_error("this rowlock-torture was built without SOCI");
+}
+
 void let_clients_write(std::string const&, bool) {
   throw std::runtime_error("this rowlock-torture was built without SOCI");
 }

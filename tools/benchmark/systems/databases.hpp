@@ -29,7 +29,7 @@ void grants(database const&, std::string const& address);
 std::string new_term();
 
 /// How a transaction of the program's own is guarded.
-enum class guard { none, require, commit, prepared };
+enum class guard { none, require, commit, prepared, bare };
 
 /// What mysql://USER:PASSWORD@HOST:PORT/DATABASE is made of.
 struct mysql_address {
