@@ -1,7 +1,6 @@
 #include "backend/mysql/session.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -69,14 +68,14 @@ bool is_too_old(std::string const& version, bool mariadb) {
 
 session::session(std::unique_ptr<channel> c, std::shared_ptr<own_socket> socket, std::string where,
                  boot_time_point deadline)
-    : native_(std::move(c)), socket_(std::move(socket)), where_(std::move(where)), process_(::getpid()) {
+    : native_(std::move(c)), socket_(std::move(socket)), where_(std::move(where)) {
   if (socket_) socket_->keep_alive();
   set_up(deadline);
 }
 
 session::~session() { close(); }
 
-bool session::forked() const noexcept { return process_ != ::getpid(); }
+bool session::forked() const noexcept { return epoch_ != base::fork_epoch(); }
 
 // In a forked child the driver would end the session at the server, which the parent still uses.
 void session::abandon() noexcept {

@@ -13,6 +13,7 @@
 #include "backend/mysql/errors.hpp"
 #include "backend/mysql/own_socket.hpp"
 #include "backend/mysql/parameters.hpp"
+#include "base/fork_epoch.hpp"
 
 namespace rowlock::backend::mysql {
 
@@ -94,7 +95,7 @@ class session final : public connection {
   std::unordered_map<std::string, prepared> prepared_;
   std::string where_;
   std::string identity_;
-  pid_t process_;
+  unsigned epoch_ = base::fork_epoch();
   boot_time_point last_used_{};
   boot_time_point deadline_ = boot_time_point::max();
   bool may_not_be_silent_ = false;  ///< wait_timeout is longest_silence

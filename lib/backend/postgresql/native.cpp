@@ -126,8 +126,7 @@ reply collect_pipeline(PGconn* c, boot_time_point deadline, base::stop_event con
   }
 }
 
-channel::channel(native_connection c)
-    : connection_(std::move(c)), wire_(wire::of(PQsocket(native()))), process_(::getpid()) {
+channel::channel(native_connection c) : connection_(std::move(c)), wire_(wire::of(PQsocket(native()))) {
   PQsetNoticeReceiver(native(), &channel::on_notice, this);
   PQsetErrorVerbosity(native(), PQERRORS_DEFAULT);
   PQsetnonblocking(native(), 1);
@@ -135,7 +134,7 @@ channel::channel(native_connection c)
 
 channel::~channel() { close(); }
 
-bool channel::forked() const noexcept { return process_ != ::getpid(); }
+bool channel::forked() const noexcept { return epoch_ != base::fork_epoch(); }
 
 void channel::on_notice(void* self, PGresult const* notice) {
   auto& me = *static_cast<channel*>(self);

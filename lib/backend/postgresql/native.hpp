@@ -2,7 +2,6 @@
 // Owners of libpq's objects, and connections whose waits end at a deadline.
 
 #include <libpq-fe.h>
-#include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "backend/reply_size.hpp"
 #include "backend/wire_watch.hpp"
+#include "base/fork_epoch.hpp"
 #include "base/stop_event.hpp"
 
 namespace rowlock::backend::postgresql {
@@ -86,7 +86,7 @@ class channel {
 
   native_connection connection_;
   std::shared_ptr<wire> wire_;  ///< null if no descriptor was left for it
-  pid_t process_;
+  unsigned epoch_ = base::fork_epoch();
   std::uint64_t most_bytes_ = most_early_bytes;
   bool only_local_ = false;
   bool ended_ = false;

@@ -1,7 +1,5 @@
 #include "backend/sqlite/memory.hpp"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <rowlock/error.hpp>
 
@@ -38,11 +36,10 @@ std::unique_ptr<connection> open(std::string const& name, boot_time_point deadli
 
 }  // namespace
 
-memory_database::memory_database()
-    : name_(fresh_name()), anchor_(open(name_, boot_clock::now() + 5s)), process_(::getpid()) {}
+memory_database::memory_database() : name_(fresh_name()), anchor_(open(name_, boot_clock::now() + 5s)) {}
 
 std::unique_ptr<connection> memory_database::connect(boot_time_point deadline) const {
-  if (process_ != ::getpid())
+  if (epoch_ != base::fork_epoch())
     throw error(errc::forked,
                 "sqlite::memory: belongs to the process that made it: a forked child has a copy");
   return open(name_, deadline);

@@ -5,6 +5,7 @@
 
 #include "backend/backend.hpp"
 #include "backend/sqlite/native.hpp"
+#include "base/fork_epoch.hpp"
 
 namespace rowlock::backend::sqlite {
 
@@ -22,7 +23,7 @@ class memory_database {
  private:
   std::string name_;
   std::unique_ptr<connection> anchor_;  ///< SQLite drops the database with its last connection
-  pid_t process_;
+  unsigned epoch_ = base::fork_epoch();
 };
 
 }  // namespace rowlock::backend::sqlite

@@ -101,8 +101,7 @@ class queue_file::place_in_line {
   queue_file& file_;
 };
 
-queue_file::queue_file(std::string const& path)
-    : database_(path), path_(path + "-rowlock"), process_(::getpid()) {}
+queue_file::queue_file(std::string const& path) : database_(path), path_(path + "-rowlock") {}
 
 queue_file::~queue_file() { close(); }
 
@@ -205,7 +204,7 @@ void queue_file::make() {
 }
 
 void queue_file::close() noexcept {
-  if (process_ != ::getpid()) return;
+  if (epoch_ != base::fork_epoch()) return;
   if (words_ != nullptr) ::munmap(words_, size);
   words_ = nullptr;
   if (fd_ >= 0) {

@@ -2,14 +2,13 @@
 // The wait queues of an SQLite database: a small file beside it. rowlock trusts nothing in it, and it may be
 // removed at any time. See lib/doc/waiting.md.
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <rowlock/types.hpp>
 #include <stop_token>
 #include <string>
 
 #include "backend/backend.hpp"
+#include "base/fork_epoch.hpp"
 
 namespace rowlock::backend::sqlite {
 
@@ -50,7 +49,7 @@ class queue_file {
 
   std::string database_;
   std::string path_;
-  pid_t process_;  ///< a forked child has closed it
+  unsigned epoch_ = base::fork_epoch();  ///< a forked child has closed it
   int fd_ = -1;
   void* words_ = nullptr;  ///< never read: a file cut short would end the program (SIGBUS)
   std::uint64_t key_ = 0;  ///< of the last queue

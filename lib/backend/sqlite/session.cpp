@@ -14,7 +14,6 @@
 
 #include <fmt/format.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <random>
@@ -76,7 +75,6 @@ session::session(database db, std::string path, std::optional<file_identity> fil
       where_("sqlite:" + path_),
       file_(file),
       wait_queues_(path_),
-      process_(::getpid()),
       tokens_(database_.get()),
       identity_(file ? to_string(*file) : path_) {
   inside const sqlite;
@@ -95,7 +93,7 @@ session::session(database db, std::string path, std::optional<file_identity> fil
 
 session::~session() { close(); }
 
-bool session::forked() const noexcept { return process_ != ::getpid(); }
+bool session::forked() const noexcept { return epoch_ != base::fork_epoch(); }
 
 // Before use_ is locked: fork() can copy a mutex locked.
 void session::expect_own(std::string const& what) const {

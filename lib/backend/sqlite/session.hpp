@@ -1,8 +1,6 @@
 #pragma once
 // rowlock's own session on an SQLite file.
 
-#include <sys/types.h>
-
 #include <mutex>
 #include <optional>
 #include <string>
@@ -15,6 +13,7 @@
 #include "backend/sqlite/queue_file.hpp"
 #include "backend/sqlite/token_ceiling.hpp"
 #include "backend/sqlite/wal_files.hpp"
+#include "base/fork_epoch.hpp"
 
 namespace rowlock::backend::sqlite {
 
@@ -94,7 +93,7 @@ class session final : public connection, private connection_owner {
   std::optional<file_identity> file_;
   std::optional<wal_files> beside_;  ///< none: no WAL, or read-only
   queue_file wait_queues_;
-  pid_t process_;
+  unsigned epoch_ = base::fork_epoch();
   synchronous synchronous_ = synchronous::unknown;
   synchronous usual_ = synchronous::full;  ///< for what ends with its process
   token_ceiling tokens_;
