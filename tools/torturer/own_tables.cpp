@@ -24,8 +24,7 @@ using namespace std::chrono_literals;
 
 constexpr char const* tables_prefix = "torture_";
 constexpr char const* own_name = "rowlock-torture";
-/// So long does one that was killed keep others away, and a bit more.
-constexpr auto keepers_ttl = 5s;
+/// As long as one that was killed keeps others away, and a bit more.
 constexpr auto keepers_patience = 8s;
 
 bool is_ours(std::string const& name) {

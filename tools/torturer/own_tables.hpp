@@ -2,12 +2,16 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <memory>
 #include <rowlock/rowlock.hpp>
 #include <stdexcept>
 #include <string>
 
 namespace rowlock::torture {
+
+/// Of the lock that keeps the tables. After a fault that may have lost locks nothing is granted for so long.
+inline constexpr std::chrono::seconds keepers_ttl(5);
 
 /// The tables torture_* of a database; dropped at the end, if the database lets us. Whoever has a lock in
 /// them that is none of rowlock-torture's keeps them, and so does another rowlock-torture that is at work:

@@ -119,6 +119,15 @@ class role_of_clients {
   std::string address_;
 };
 
+/// PostgreSQL after a crash, and each database whose tables a migration has made anew. SQLite never.
+bool may_quarantine(options const& o) {
+  auto const has = [&](std::string const& nemesis) {
+    return std::find(o.nemeses.begin(), o.nemeses.end(), nemesis) != o.nemeses.end();
+  };
+  bool const migrates = has("operator") && o.migrations;
+  return !o.db.starts_with("sqlite:") && (has("server-kill") || has("full-disk") || migrates);
+}
+
 promise promise_of(options const& o) {
   bool const trusts = o.what != workload::row_lock && (!is_mutex(o.what) || traits(o.how).has_expiry);
   bool const in_turn =
@@ -132,6 +141,8 @@ promise promise_of(options const& o) {
   p.ttl = o.ttl;
   // Who goes by what it has observed waits for up to twice the ttl.
   p.longest_gap = (any_clock || misled ? 2 * o.ttl + o.ttl / 10 : o.ttl) + 5s;
+  // Nothing is granted until the longest lease that can have been forgotten is over, and a second.
+  if (may_quarantine(o)) p.longest_gap += std::max<std::chrono::nanoseconds>(o.ttl, keepers_ttl) + 1s;
   // Who is stopped in the middle of a write has the whole file.
   p.stops_hit_everybody = o.db.starts_with("sqlite:");
   p.together = o.what == workload::all_at_once || o.what == workload::row_lock;
