@@ -37,8 +37,8 @@ unsigned fork_epoch() noexcept {
   if (auto const known = now.load(std::memory_order_relaxed)) return known;
   // Another number than the parent's, also if the parent is just here itself.
   unsigned none = 0;
-  auto const next = ++last;
-  return now.compare_exchange_strong(none, next) ? next : none;
+  auto const mine = ++last;
+  return now.compare_exchange_strong(none, mine) ? mine : none;
 }
 
 }  // namespace rowlock::base
