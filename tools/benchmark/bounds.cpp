@@ -56,7 +56,12 @@ std::vector<bound> const& bounds(distance servers) {
       {"reading", "shared-mysql", "lease-mysql", "p50_us", rule::times, 1.5},
       {"reading", "shared-sqlite", "lease-sqlite", "p50_us", rule::times, 1.3},
 
-      // Beside the bare driver's same statements, which alone cost two to three plain transactions.
+      {"transaction", "tx-postgresql-commit", "tx-postgresql", "p50_us", rule::times, 1.25},
+      {"transaction", "tx-postgresql-prepared", "tx-postgresql", "p50_us", rule::times, 1.25},
+      {"transaction", "tx-mariadb-prepared", "tx-mariadb", "p50_us", rule::times, 1.5},
+      {"transaction", "tx-mariadb-commit", "tx-mariadb", "p50_us", rule::times, 1.5},
+      {"transaction", "tx-mysql-commit", "tx-mysql", "p50_us", rule::times, 1.6},
+      // What rowlock adds to the guard's own statements, sent as text by the bare driver.
       {"transaction", "tx-postgresql-commit", "tx-postgresql-bare", "p50_us", rule::times, 1.1},
       {"transaction", "tx-postgresql-prepared", "tx-postgresql-bare", "p50_us", rule::times, 0.95},
       {"transaction", "tx-mariadb-commit", "tx-mariadb-bare", "p50_us", rule::times, 1.1},
