@@ -16,6 +16,7 @@
 #include "history.hpp"
 #include "ledger.hpp"
 #include "picture.hpp"
+#include "run.hpp"
 #include "support/support.hpp"
 
 namespace rowlock::torture {
@@ -296,6 +297,17 @@ TEST_CASE("checker: what is lost or not got while the database is away by itself
   // That two have it is a proof at any time.
   lost.asks(1.2, 2).got(1.3, 2, 3.3, 11).gives_back(2.5, 2);
   CHECK(in_outage(lost, "overlap") == std::string("broken"));
+}
+
+TEST_CASE("checker: where calls mostly found no database, nothing is said to be kept") {
+  verdict v;
+  v.hand_overs = 1000;
+  v.acquisitions = 1000;
+  v.refused = 500;
+  v.outages = 1500;
+  CHECK(status_of(v) == outcome::kept);
+  v.outages = 1501;
+  CHECK(status_of(v) == outcome::unknown);
 }
 
 TEST_CASE("checker: calls that fail without a fault, though the database is there, are counted") {

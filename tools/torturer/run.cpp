@@ -149,9 +149,6 @@ promise promise_of(options const& o) {
   return p;
 }
 
-/// As the exit status.
-enum class outcome { kept = 0, broken = 1, unknown = 2 };
-
 bool proven_broken(verdict const& v) {
   return std::any_of(v.violations.begin(), v.violations.end(),
                      [](violation const& each) { return !each.in_outage; });
@@ -162,11 +159,6 @@ constexpr std::int64_t enough = 10;
 
 /// Most calls found no database, though no fault was under way: little was tried.
 bool was_away(verdict const& v) { return v.outages > v.acquisitions + v.refused; }
-
-outcome status_of(verdict const& v) {
-  if (proven_broken(v)) return outcome::broken;
-  return v.violations.empty() && v.hand_overs >= enough && !was_away(v) ? outcome::kept : outcome::unknown;
-}
 
 char const* to_string(outcome result) {
   switch (result) {
@@ -334,6 +326,11 @@ void draw(std::filesystem::path const& histories, verdict const& v, std::string 
 }
 
 }  // namespace
+
+outcome status_of(verdict const& v) {
+  if (proven_broken(v)) return outcome::broken;
+  return v.violations.empty() && v.hand_overs >= enough && !was_away(v) ? outcome::kept : outcome::unknown;
+}
 
 verdict torture(options const& o, std::filesystem::path const& folder,
                 std::function<void(std::string const&)> const& tell) {

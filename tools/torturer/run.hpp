@@ -9,6 +9,10 @@
 
 namespace rowlock::torture {
 
+/// As the exit status.
+enum class outcome { kept = 0, broken = 1, unknown = 2 };
+outcome status_of(verdict const&);
+
 /// Makes the tables, tortures, judges. What the clients write down is in `folder`, which exists.
 /// @param tell hears of each fault
 /// @throws std::exception if it could not be found out
