@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "report.hpp"
@@ -46,7 +48,7 @@ std::string quoted(std::string const& text) {
 class gnuplot {
  public:
   explicit gnuplot(std::string const& file)
-      : pipe_(::popen("gnuplot 2>/dev/null", "w")) {  // NOLINT(cert-env33-c): from PATH
+      : file_(file), pipe_(::popen("gnuplot 2>/dev/null", "w")) {  // NOLINT(cert-env33-c): from PATH
     if (!pipe_) throw peer_error("gnuplot can't be started");
     say("set terminal svg size 1000,560 noenhanced font 'sans,13' background 'white'\nset encoding utf8\n");
     say(fmt::format("set output {}\nset grid y\nset key outside right\n", quoted(file)));
@@ -55,12 +57,23 @@ class gnuplot {
   /// @throws peer_error if it did not draw
   void end() {
     if (::pclose(pipe_.release()) != 0) throw peer_error("gnuplot failed");
+    without_blanks();
   }
 
  private:
   struct closer {
     void operator()(std::FILE* f) const noexcept { ::pclose(f); }
   };
+  /// gnuplot leaves blanks at the end of lines, and empty lines at the end of the file; the tree has none.
+  void without_blanks() const {
+    std::ifstream in(file_);
+    std::string text;
+    for (std::string line; std::getline(in, line);)
+      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    text.erase(text.find_last_not_of('\n') + 1);
+    std::ofstream(file_) << text << '\n';
+  }
+  std::string file_;
   std::unique_ptr<std::FILE, closer> pipe_;
 };
 
