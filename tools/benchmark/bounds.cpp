@@ -35,6 +35,12 @@ std::vector<bound> const& bounds(distance servers) {
        rule::ahead, 1.4},
       {"handover-32", "lease-postgresql-unflushed", "redis-durable-pubsub", "handovers_per_second",
        rule::ahead, 1.4},
+      {"handover-8", "lease-postgresql", "bare-queue-postgresql", "handovers_per_second", rule::ahead, 0.8},
+      {"handover-32", "lease-postgresql", "bare-queue-postgresql", "handovers_per_second", rule::ahead, 0.8},
+      {"handover-8", "lease-postgresql-unflushed", "bare-queue-postgresql-unflushed", "handovers_per_second",
+       rule::ahead, 0.8},
+      {"handover-32", "lease-postgresql-unflushed", "bare-queue-postgresql-unflushed", "handovers_per_second",
+       rule::ahead, 0.8},
       {"handover-8", "lease-postgresql", "zookeeper-queue", "handovers_per_second", rule::ahead, 3},
       {"handover-32", "lease-postgresql", "zookeeper-queue", "handovers_per_second", rule::ahead, 2},
       {"handover-8", "lease-mariadb", "zookeeper-queue", "handovers_per_second", rule::ahead, 2},
@@ -48,6 +54,7 @@ std::vector<bound> const& bounds(distance servers) {
 
       {"hot", "lease-postgresql", "redis-pubsub", "per_second", rule::ahead, 10},
       {"hot", "lease-sqlite", "redis-pubsub", "per_second", rule::ahead, 10},
+      {"hot", "lease-postgresql", "bare-queue-postgresql", "per_second", rule::ahead, 0.7},
 
       {"batch-64", "all-postgresql", "bare-all-postgresql", "p50_us", rule::ahead, 0.9},
 

@@ -70,6 +70,8 @@ ids const for_one_name{"lease-postgresql",
                        "redis-durable-pubsub",
                        "zookeeper-queue",
                        "etcd-lock",
+                       "bare-queue-postgresql",
+                       "bare-queue-postgresql-unflushed",
                        "advisory",
                        "get_lock-mariadb"};
 
@@ -90,8 +92,8 @@ scenario hot() {
           .title = "one name, 2 processes with 4 threads each",
           .plan = {.processes = 2, .threads = 4, .one_name = true, .lasts = 1000ms},
           .metric = "per_second",
-          .systems = {"lease-postgresql", "lease-mariadb", "lease-sqlite", "redis-pubsub",
-                      "redis-durable-pubsub", "zookeeper-queue"}};
+          .systems = {"lease-postgresql", "lease-mariadb", "lease-sqlite", "bare-queue-postgresql",
+                      "redis-pubsub", "redis-durable-pubsub", "zookeeper-queue"}};
 }
 
 scenario shares(int n, std::chrono::microseconds section) {

@@ -11,6 +11,7 @@ std::vector<system_entry> const& catalogue() {
     add_etcd(made);
     add_postgresql(made);
     add_postgresql_batches(made);
+    add_postgresql_queues(made);
     add_mysql(made);
     add_mysql_batches(made);
     add_postgresql_transactions(made);

@@ -5,6 +5,7 @@
 
 #include "systems/databases.hpp"
 #include "systems/libpq.hpp"
+#include "systems/postgresql_lease.hpp"
 #include "systems/system.hpp"
 
 namespace rowlock::bench {
@@ -34,66 +35,18 @@ class advisory_client : public client {
   std::string name_;
 };
 
-/// What a lease does on a row of rowlock's table: the same columns, the newest generation, the quarantine's
-/// condition, who waits; one UPDATE that is flushed, and one that need not be.
 class bare_postgresql_client : public client {
  public:
-  explicit bare_postgresql_client(std::string const& address, bool flushed = true) : connection_(address) {
-    grants(database_of("postgresql"), address);
-    if (!flushed) connection_.run("SET synchronous_commit = off");
-    connection_.prepare("insert",
-                        "INSERT INTO rowlock_locks (name, strategy, token, expires_at) "
-                        "VALUES ($1, 'lease', 1, clock_timestamp()) ON CONFLICT DO NOTHING");
-    connection_.prepare(
-        "take",
-        "UPDATE rowlock_locks AS l SET term = $2, token = greatest(l.token + 1, "
-        "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, p.base + 1), owner_host = $3, "
-        "owner_pid = $4::bigint, owner_process = $5, owner_thread = $4::bigint, renewals = 0, "
-        "ttl = $6::bigint, takeover = 'clock', acquired_at = clock_timestamp(), "
-        "expires_at = clock_timestamp() + $6::bigint * interval '1 millisecond', hard_until = NULL, "
-        "revoked = false, note = '', longest = $6::bigint, longest_term = $2, takes = l.takes + 1, "
-        "generation = CASE WHEN l.generation > 0 AND l.takes % 128 = 127 THEN l.generation + 1 "
-        "ELSE l.generation END "
-        "FROM (SELECT q.base FROM rowlock_pulse AS q WHERE q.made_by = q.xmin "
-        "AND q.made_at = pg_relation_filepath(q.tableoid) AND q.safe_from <= clock_timestamp() "
-        "AND q.until > clock_timestamp() AND q.reach >= least($6::bigint, 300000) LIMIT 1) AS p "
-        "WHERE l.name = $1 AND l.strategy = 'lease' AND l.term IS DISTINCT FROM 'name' "
-        "AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 "
-        "ORDER BY n.generation DESC LIMIT 1) "
-        "AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())) "
-        "RETURNING l.token");
-    connection_.prepare(
-        "give",
-        "UPDATE rowlock_locks AS l SET term = NULL, expires_at = clock_timestamp() "
-        "WHERE l.name = $1 AND l.term = $2 AND l.generation = (SELECT n.generation FROM rowlock_locks AS n "
-        "WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1) "
-        "RETURNING (NOT pg_try_advisory_xact_lock_shared(hashtextextended(l.name, "
-        "l.tableoid::bigint)))::int, "
-        "set_config('synchronous_commit', 'off', true)");
-  }
+  explicit bare_postgresql_client(std::string const& address, bool flushed = true)
+      : lease_(address, flushed) {}
   bool take(std::string const& name, std::stop_token const&) override {
-    term_ = new_term();
-    if (name != name_) {
-      std::array<char const*, 1> const values{name.c_str()};
-      connection_.execute("insert", values);
-      name_ = name;
-    }
-    std::array<char const*, 6> const values{name_.c_str(), term_.c_str(), "host",
-                                            "4711",        term_.c_str(), "30000"};
-    if (::PQntuples(connection_.execute("take", values).get()) != 1)
-      throw peer_error("somebody else has a lease that nobody competes for");
+    lease_.take(name);
     return true;
   }
-  void give_back() override {
-    std::array<char const*, 2> const values{name_.c_str(), term_.c_str()};
-    if (::PQntuples(connection_.execute("give", values).get()) != 1)
-      throw peer_error("the lease was not ours");
-  }
+  void give_back() override { lease_.give_back(); }
 
  private:
-  pg_connection connection_;
-  std::string name_;
-  std::string term_;
+  bare_lease lease_;
 };
 
 class bare_unflushed_client : public bare_postgresql_client {

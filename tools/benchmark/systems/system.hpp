@@ -84,6 +84,7 @@ void add_zookeeper(std::vector<system_entry>&);
 void add_etcd(std::vector<system_entry>&);
 void add_postgresql(std::vector<system_entry>&);
 void add_postgresql_batches(std::vector<system_entry>&);
+void add_postgresql_queues(std::vector<system_entry>&);
 void add_mysql(std::vector<system_entry>&);
 void add_postgresql_transactions(std::vector<system_entry>&);
 void add_mysql_batches(std::vector<system_entry>&);
