@@ -29,7 +29,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_permits TO rowlock_locking;
 --   GRANT SELECT, INSERT, UPDATE ON rowlock_admitted TO rowlock_locking;
 -- Only `list --reaper` and `list --metrics` need this.
 GRANT SELECT ON rowlock_reaper TO rowlock_locking;
--- The functions of versions 4 and 7 (SQL without C++) need no grant: PostgreSQL lets everybody execute functions, and these run
+-- The functions (rowlock_enter_queue, and those for SQL without C++) need no grant: PostgreSQL lets everybody execute functions, and these run
 -- with the caller's rights, so that they do nothing for a role without the rights above (they need no DELETE on rowlock_locks, and
 -- nothing on rowlock_reaper). A role that may only renew, guard and give back needs SELECT, UPDATE on rowlock_locks; of permits
 -- SELECT, UPDATE, DELETE on rowlock_permits.

@@ -48,6 +48,10 @@ std::vector<result> connection::execute_at_once(std::span<step const> steps, boo
               "", 0);
 }
 
+void connection::execute_each(std::span<step const> steps, boot_time_point deadline) {
+  for (auto const& one : steps) execute(one.what, one.parameters, deadline);
+}
+
 result connection::wait_for_row(statement const& s, std::span<value const>, boot_time_point,
                                 std::chrono::nanoseconds, std::stop_token) {
   throw error(errc::unsupported, fmt::format("{}: this database has no row locks", s.name), s.name, "", 0);

@@ -74,7 +74,7 @@ struct result {
   std::optional<std::int64_t> number{};
 };
 
-/// One statement of execute_at_once().
+/// One statement of several.
 struct step {
   statement const& what;
   std::span<value const> parameters;
@@ -134,6 +134,10 @@ class ROWLOCK_EXPORT connection {
   /// before. The first failed step ends the transaction: nothing is done, and its error is thrown.
   /// errc::in_doubt if the reply was lost, because COMMIT was sent with it. @return each step's result
   virtual std::vector<result> execute_at_once(std::span<step const>, boot_time_point deadline);
+
+  /// Runs the steps in order, each in autocommit as by execute(), where possible in one round trip. For
+  /// statements that may run twice. When one fails, its error is thrown, and those behind it may be done.
+  virtual void execute_each(std::span<step const>, boot_time_point deadline);
 
   /// Runs SQL text of several statements without parameters, and drops their rows. For migrations.
   virtual void script(std::string_view sql, boot_time_point deadline) = 0;

@@ -9,7 +9,7 @@
 namespace rowlock::backend {
 namespace {
 
-constexpr std::array<std::string_view, 32> table_kinds{"locks",
+constexpr std::array<std::string_view, 33> table_kinds{"locks",
                                                        "tokens",
                                                        "reach",
                                                        "pulse",
@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, 32> table_kinds{"locks",
                                                        "take_seen",
                                                        "granting",
                                                        "begun",
+                                                       "enter_queue",
                                                        "try_acquire_shared",
                                                        "try_acquire_exclusive",
                                                        "try_acquire_permit",

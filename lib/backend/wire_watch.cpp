@@ -14,9 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// After a silence of the same length the thread polls for the next byte instead of looking regularly.
 constexpr auto between_looks = 4ms;
-// After this silence the thread polls for the next byte instead of looking regularly.
-constexpr auto quiet_after = 20ms;
 
 }  // namespace
 
@@ -40,56 +39,56 @@ wire_watch::~wire_watch() {
 
 wire_watch::scope::scope(wire_watch& all, std::shared_ptr<wire const> on, boot_time_point deadline,
                          std::uint64_t most_bytes)
-    : all_(all), entry_(all.add(std::move(on), deadline, most_bytes)) {}
+    : all_(all), entry_{std::move(on), deadline, most_bytes} {
+  all_.add(entry_);
+}
 
 wire_watch::scope::~scope() { all_.remove(entry_); }
 
-std::list<wire_watch::watched>::iterator wire_watch::add(std::shared_ptr<wire const> on,
-                                                         boot_time_point deadline, std::uint64_t most_bytes) {
-  auto const now = boot_clock::now();
-  auto const so_far = received_bytes(on->fd());
-  std::list<watched> one;
-  auto const entry = one.emplace(one.end());
-  entry->on = std::move(on);
-  entry->deadline = deadline;
-  entry->counted = so_far.has_value();
-  entry->seen = so_far.value_or(0);
-  entry->until_bytes = entry->seen + most_bytes;
-  entry->moved = now;
+void wire_watch::add(watched& one) {
+  one.moved = boot_clock::now();
   std::lock_guard const guard(mutex_);
   if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token const& stop) { run(stop); });
-  watched_.splice(watched_.end(), one);
+  one.place = watched_.size();
+  watched_.push_back(&one);
+  stirs_ = true;
   // The thread mostly looks soon anyway: a busy session need not wake it each time.
-  if (asleep_until_ > (entry->counted ? now + between_looks : deadline)) waiter_.wake();
-  return entry;
+  if (asleep_until_ > std::min<boot_time_point>(one.moved + between_looks, one.deadline)) waiter_.wake();
 }
 
-void wire_watch::remove(std::list<watched>::iterator entry) noexcept {
+void wire_watch::remove(watched const& one) noexcept {
   std::lock_guard const guard(mutex_);
-  watched_.erase(entry);
+  watched_[one.place] = watched_.back();
+  watched_[one.place]->place = one.place;
+  watched_.pop_back();
 }
 
 /// @return the time of the next look
 boot_time_point wire_watch::look(bool stirred, std::vector<int>& quiet) {
   std::lock_guard const guard(mutex_);
   auto const now = boot_clock::now();
-  auto next = boot_time_point::max();
+  // The next call comes soon after one that has ended, and then need not wake the thread.
+  auto next = std::exchange(stirs_, false) ? now + between_looks : boot_time_point::max();
   quiet.clear();
   // Under the mutex: a call that got its reply in time is not cut off afterwards.
-  for (auto& one : watched_) {
-    auto const bytes = one.counted ? received_bytes(one.on->fd()).value_or(one.seen) : 0;
-    if (bytes > one.until_bytes) one.on->overrun_.store(true, std::memory_order_relaxed);
-    if (one.on->overrun() || one.deadline <= now) {
-      one.on->shut_down();
+  for (auto* const one : watched_) {
+    auto const bytes = received_bytes(one->on->fd());
+    bool const first = !one->seen && bytes;
+    if (first) one->until_bytes = *bytes + one->most_bytes;
+    if (bytes > one->until_bytes) one->on->overrun_.store(true, std::memory_order_relaxed);
+    if (one->on->overrun() || one->deadline <= now) {
+      one->on->shut_down();
       continue;
     }
-    if (bytes != std::exchange(one.seen, bytes) || stirred) one.moved = now;
-    next = std::min(next, one.deadline);
-    if (!one.counted) continue;
-    if (now - one.moved < quiet_after)
-      next = std::min(next, now + between_looks);
+    auto const before = one->seen;
+    one->seen = bytes ? bytes : before;
+    if (stirred || (!first && one->seen != before)) one->moved = now;
+    next = std::min(next, one->deadline);
+    if (!one->seen) continue;
+    if (now - one->moved < between_looks)
+      next = std::min<boot_time_point>(next, now + between_looks);
     else
-      quiet.push_back(one.on->fd());
+      quiet.push_back(one->on->fd());
   }
   asleep_until_ = next;
   return next;

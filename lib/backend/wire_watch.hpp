@@ -3,8 +3,8 @@
 // endless bytes. From outside rowlock can only end the connection.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,8 +48,8 @@ class ROWLOCK_EXPORT wire {
 /// driver the server looks gone. The first call starts one thread for all sessions of the process.
 /// Thread-safe.
 ///
-/// While bytes come, the thread counts them every few milliseconds. In between a near and fast server can
-/// send some megabytes more.
+/// While bytes come, the thread counts them every few milliseconds, from its first look at the call. Before
+/// and in between a near and fast server can send some megabytes more.
 class ROWLOCK_EXPORT wire_watch {
  public:
   wire_watch() = default;
@@ -57,13 +57,15 @@ class ROWLOCK_EXPORT wire_watch {
   wire_watch(wire_watch const&) = delete;
   wire_watch& operator=(wire_watch const&) = delete;
 
+  /// A call. The thread alone counts its bytes, from its first look: most calls end before.
   struct watched {
     std::shared_ptr<wire const> on;
     boot_time_point deadline;
-    bool counted = false;
-    std::uint64_t seen = 0;
+    std::uint64_t most_bytes = 0;
+    std::optional<std::uint64_t> seen{};
     std::uint64_t until_bytes = 0;
-    boot_time_point moved;
+    boot_time_point moved{};
+    std::size_t place = 0;
   };
 
   /// The limits apply during its lifetime.
@@ -77,19 +79,19 @@ class ROWLOCK_EXPORT wire_watch {
 
    private:
     wire_watch& all_;
-    std::list<watched>::iterator entry_;
+    watched entry_;
   };
 
  private:
-  std::list<watched>::iterator add(std::shared_ptr<wire const>, boot_time_point deadline,
-                                   std::uint64_t most_bytes);
-  void remove(std::list<watched>::iterator) noexcept;
+  void add(watched&);
+  void remove(watched const&) noexcept;
   boot_time_point look(bool stirred, std::vector<int>& quiet);
   void run(std::stop_token const&);
 
   base::boot_waiter waiter_;
   std::mutex mutex_;
-  std::list<watched> watched_;
+  std::vector<watched*> watched_;
+  bool stirs_ = false;  ///< a call came since the thread's last look
   boot_time_point asleep_until_ = boot_time_point::min();
   std::jthread thread_;  // last: it uses the other members
 };

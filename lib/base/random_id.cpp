@@ -12,34 +12,42 @@
 namespace rowlock::base {
 namespace {
 
-// Up to this size getrandom(2) is not interrupted and never short, once the kernel has seeded its generator.
-constexpr std::size_t most_bytes = 256;
+struct id_bits {
+  std::uint64_t high;
+  std::uint64_t low;
+};
 
-void fill(std::span<std::uint64_t> bits) {
-  constexpr auto most = most_bytes / sizeof(std::uint64_t);
-  for (; !bits.empty(); bits = bits.subspan(std::min(bits.size(), most))) {
-    auto const part = std::as_writable_bytes(bits.first(std::min(bits.size(), most)));
-    if (::getrandom(part.data(), part.size(), 0) != static_cast<ssize_t>(part.size()))
-      throw error(errc::failed, "the kernel gave no random bits (getrandom)");
-  }
+// Up to 256 bytes getrandom(2) is not interrupted and never short, once the kernel has seeded its generator.
+constexpr std::size_t most_at_once = 256 / sizeof(id_bits);
+
+void fill(std::span<id_bits> bits) {
+  if (::getrandom(bits.data(), bits.size_bytes(), 0) != static_cast<ssize_t>(bits.size_bytes()))
+    throw error(errc::failed, "the kernel gave no random bits (getrandom)");
 }
 
-std::string id_of(std::uint64_t high, std::uint64_t low) { return fmt::format("{:016x}{:016x}", high, low); }
+std::string id_of(id_bits const& from) {
+  std::string id(32, '0');
+  fmt::format_to(id.begin(), "{:016x}{:016x}", from.high, from.low);
+  return id;
+}
 
 }  // namespace
 
 std::string random_id() {
-  std::array<std::uint64_t, 2> bits{};
+  std::array<id_bits, 1> bits{};
   fill(bits);
-  return id_of(bits[0], bits[1]);
+  return id_of(bits[0]);
 }
 
 std::vector<std::string> random_ids(std::size_t n) {
-  std::vector<std::uint64_t> bits(2 * n);
-  fill(bits);
+  std::array<id_bits, most_at_once> bits{};
   std::vector<std::string> all;
   all.reserve(n);
-  for (std::size_t i = 0; i < n; ++i) all.push_back(id_of(bits[2 * i], bits[2 * i + 1]));
+  while (all.size() < n) {
+    auto const some = std::span(bits).first(std::min(n - all.size(), bits.size()));
+    fill(some);
+    for (auto const& one : some) all.push_back(id_of(one));
+  }
   return all;
 }
 

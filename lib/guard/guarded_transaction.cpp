@@ -130,8 +130,8 @@ void guarded_transaction::expect_requirable(required_lock const& lock) {
                             "moment: use lease or unique_insert, or transaction::lock()",
                             facts.name, to_string(facts.strategy)));
   auto const& here = engine().database;
-  if (here.identity().empty()) (void)engine().pool.borrow(reply_deadline());
-  if (lock.manager->parts().database.identity() != here.identity())
+  if (here.number() == 0) (void)engine().pool.borrow(reply_deadline());
+  if (lock.manager->parts().database.number() != here.number())
     throw error(errc::invalid_argument,
                 fmt::format("'{}' is a lock of another database than this lock_manager's: {}", facts.name,
                             here.describe()));

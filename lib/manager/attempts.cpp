@@ -90,7 +90,8 @@ void attempts::draw_for_others() noexcept {
   if (one()) tokens_ = strategy_.most_tokens();
 }
 
-bool attempts::make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where) {
+bool attempts::make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where,
+                    backend::connection* on) {
   contended_ = false;
   quarantined_until_ = {};
   if (!one()) busy_.reset();
@@ -100,7 +101,9 @@ bool attempts::make(std::optional<boot_time_point> wait_until, strategies::wante
     if (contended_) engine_.pool_of(any_.strategy).locked_out();
   };
   try {
-    bool const had = traits(any_.strategy).waits_in_server ? wait_in_server(wait_until) : ask();
+    bool const had = traits(any_.strategy).waits_in_server ? wait_in_server(wait_until)
+                     : on != nullptr                       ? ask(*on)
+                                                           : ask();
     tell();
     return had;
   } catch (error const& e) {

@@ -23,10 +23,11 @@ class attempts {
   attempts(engine&, std::span<lock_spec const> specs, owner_id, std::stop_token);
 
   /// One attempt. `wait_until`: for a strategy that waits in the server (empty: no wait). `where`: for
-  /// permits.
+  /// permits. `on`: by itself and on this session, instead of one of the pool's.
   /// @return true if all were granted. If false, nothing was taken: see seen() and contended()
   /// @throws error. in_doubt() says whether an attempt might have been granted
-  bool make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where);
+  bool make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where,
+            backend::connection* on);
 
   struct grant {
     holding::grant_facts facts;

@@ -83,7 +83,7 @@ void exchanging::exchange() {
 std::optional<waiting::local_queue::turn> exchanging::place() const {
   auto const& f = former_->facts();
   auto& queue = waiting::local_queue::of_this_process();
-  waiting::local_queue::key const name{queue.number_of(engine_.database.identity()), f.name};
+  waiting::local_queue::key const name{engine_.database.number(), f.name};
   auto entered =
       queue.enter(wanted_.what == permit_spec::kind::writer ? name : name.of(f.owner), f.owner, nullptr);
   auto* const turn = std::get_if<waiting::local_queue::turn>(&entered);

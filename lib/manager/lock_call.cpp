@@ -56,7 +56,7 @@ lock_call::~lock_call() {
 steps<taken> lock_call::run() {
   using kind = question::kind;
   using status = acquire_status;
-  while (engine_.database.identity().empty()) {
+  while (engine_.database.number() == 0) {
     if (stopped()) co_return lost(status::cancelled);
     co_await all(kind::connect);
     if (!failure_) continue;
@@ -245,7 +245,7 @@ void lock_call::connect() {
 }
 
 waiting::local_queue::key lock_call::place(std::size_t i) const {
-  return {waiting::local_queue::of_this_process().number_of(engine_.database.identity()), specs_[i].name};
+  return {engine_.database.number(), specs_[i].name};
 }
 
 // A reading thread gets one more handle, but would wait for itself as a writer.
@@ -429,16 +429,18 @@ void lock_call::attempt() {
 bool lock_call::make_attempt() {
   using place = strategies::wanted_permit::place;
   auto const wait_until = wait_policy_.one_attempt ? std::nullopt : std::optional(wait_policy_.ends());
+  bool const at_queue = has_queue() && one() && engine_.database.sql().leaves_queue_at_once;
+  auto* const on = at_queue ? queue_->session() : nullptr;
   auto const where = has_queue()                                               ? place::first
                      : wait_policy_.one_attempt || engine_.wait_queues.there() ? place::in_line
                                                                                : place::without_line;
   auto* const quorum = wait_policy_.quorum;
-  if (quorum == nullptr) return attempts_.make(wait_until, where);
+  if (quorum == nullptr) return attempts_.make(wait_until, where, on);
   bool const in_front = (has_queue() || had_turn_) && !std::exchange(was_in_front_, true);
   attempts_.ask_for(quorum->asks(in_front));
   others_asked_ = in_front;
   try {
-    if (attempts_.make(wait_until, where)) return true;
+    if (attempts_.make(wait_until, where, on)) return true;
   } catch (error const&) {
     take_back_others();
     throw;

@@ -59,7 +59,7 @@ release_result member::release(granted_vote const& v) const noexcept { return ma
 bool member::is_waited_for(granted_vote const& v) const {
   if (v.hold_->had_queue()) return true;
   auto& line = waiting::local_queue::of_this_process();
-  return line.is_waited_for({line.number_of(manager_->parts().database.identity()), v.hold_->facts().name});
+  return line.is_waited_for({manager_->parts().database.number(), v.hold_->facts().name});
 }
 
 bool member::confirm(granted_vote const& v, fencing_token token, std::string const& epoch_id,

@@ -28,6 +28,13 @@ steady_clock::time_point queue_place::next_look(std::optional<std::chrono::milli
   return now + wait;
 }
 
+backend::connection* queue_place::session() noexcept {
+  auto* const mine = ticket_ ? ticket_->session() : nullptr;
+  if (mine != nullptr && mine->alive()) return mine;
+  ticket_.reset();
+  return nullptr;
+}
+
 std::optional<waiting::wait_queues::ticket> queue_place::take() noexcept {
   auto taken = std::move(ticket_);
   ticket_.reset();

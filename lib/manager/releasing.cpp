@@ -33,12 +33,15 @@ static loss_reason why_gone(engine&, holding::hold const&,
 static release_result not_there(engine&, holding::hold&,
                                 std::optional<sessions::connection_pool::loan> session,
                                 boot_time_point deadline, loss_reason& why);
-static strategies::given_back give_back_alone(engine&, holding::hold const&, backend::connection&,
-                                              boot_time_point deadline);
+static strategies::given_back give_back_alone(engine&, holding::hold const&, strategies::name_and_term const&,
+                                              backend::connection&, boot_time_point deadline);
 static strategies::given_back try_to_give_back(engine&, holding::hold const&,
+                                               strategies::name_and_term const&,
                                                std::optional<sessions::connection_pool::loan>& session,
                                                boot_time_point deadline);
-static strategies::given_back give_back_with_others(engine&, holding::hold const&, boot_time_point deadline,
+static strategies::given_back give_back_with_others(engine&, holding::hold const&,
+                                                    strategies::name_and_term const&,
+                                                    boot_time_point deadline,
                                                     std::optional<traffic::line<shared_release>::turn>& turn);
 static bool is_locked(engine&, holding::hold const&, backend::connection&, boot_time_point deadline);
 static bool offer(engine&, std::shared_ptr<holding::hold> const&) noexcept;
@@ -247,16 +250,17 @@ release_result tell_row(engine& in, holding::hold& h, boot_time_point deadline, 
     }
     return not_there(in, h, std::nullopt, deadline, why);
   }
+  strategies::name_and_term const which{f.name, f.term};
   std::optional<traffic::line<shared_release>::turn> turn;
-  if (auto const given = give_back_with_others(in, h, deadline, turn); given.was_there) {
+  if (auto const given = give_back_with_others(in, h, which, deadline, turn); given.was_there) {
     if (!h.has_queue()) in.wait_queues.others_wait(f.name, given.others_wait);
     return release_result::released;
   }
   std::optional<sessions::connection_pool::loan> session(in.session_to_write(deadline));
   if (h.guarded() && is_locked(in, h, **session, deadline)) return release_result::handed_over;
   auto const given = h.guarded() && in.database.sql().writes_lock_database
-                         ? try_to_give_back(in, h, session, deadline)
-                         : give_back_alone(in, h, **session, deadline);
+                         ? try_to_give_back(in, h, which, session, deadline)
+                         : give_back_alone(in, h, which, **session, deadline);
   if (!h.has_queue())
     in.wait_queues.others_wait(f.name,
                                given.others_wait || (*session)->is_waited_for(in.database.tables(), f.name));
@@ -264,33 +268,37 @@ release_result tell_row(engine& in, holding::hold& h, boot_time_point deadline, 
   return not_there(in, h, std::move(session), deadline, why);
 }
 
-strategies::given_back give_back_alone(engine& in, holding::hold const& h, backend::connection& session,
+strategies::given_back give_back_alone(engine& in, holding::hold const& h,
+                                       strategies::name_and_term const& which, backend::connection& session,
                                        boot_time_point deadline) {
   auto const& f = h.facts();
   return sessions::retry_deadlocks(in.events, f.name, deadline, [&] {
-    return in.strategies.of(f.strategy).give_back(session, {f.name, f.term}, h.at_least(), deadline);
+    return in.strategies.of(f.strategy).give_back(session, which, h.at_least(), deadline);
   });
 }
 
 // A single short try, because a transaction, perhaps of this thread, can lock the whole file.
 strategies::given_back try_to_give_back(engine& in, holding::hold const& h,
+                                        strategies::name_and_term const& which,
                                         std::optional<sessions::connection_pool::loan>& session,
                                         boot_time_point deadline) {
   try {
-    return give_back_alone(in, h, **session, std::min<boot_time_point>(deadline, boot_clock::now() + 100ms));
+    return give_back_alone(in, h, which, **session,
+                           std::min<boot_time_point>(deadline, boot_clock::now() + 100ms));
   } catch (error const& e) {
     if (e.reason() != errc::unreachable) throw;
   }
   // This process had no processor, and the session was given up. Nothing was done.
   session.reset();
   session.emplace(in.pool.borrow(deadline));
-  return give_back_alone(in, h, **session, deadline);
+  return give_back_alone(in, h, which, **session, deadline);
 }
 
 std::optional<strategies::given_back> give_back_at_queue(engine& in, holding::hold& h,
                                                          boot_time_point deadline) {
   auto const& f = h.facts();
-  if (!in.database.sql().leaves_queue_at_once || h.at_least() != 0ms || h.guarded()) return std::nullopt;
+  if (!h.has_queue() || !in.database.sql().leaves_queue_at_once || h.at_least() != 0ms || h.guarded())
+    return std::nullopt;
   std::optional<strategies::given_back> done;
   (void)h.leave_queue_with([&](backend::connection& session) {
     done = in.strategies.of(f.strategy).give_back_at_queue(session, {f.name, f.term}, deadline);
@@ -318,12 +326,13 @@ release_result not_there(engine& in, holding::hold& h, std::optional<sessions::c
 }
 
 /// @param turn  the release's place; it lasts as long as this
-strategies::given_back give_back_with_others(engine& in, holding::hold const& h, boot_time_point deadline,
+strategies::given_back give_back_with_others(engine& in, holding::hold const& h,
+                                             strategies::name_and_term const& which, boot_time_point deadline,
                                              std::optional<traffic::line<shared_release>::turn>& turn) {
   auto const& f = h.facts();
   auto const& strategy = in.strategies.of(f.strategy);
   if (!goes_with_others(in, h) || strategy.most_at_once() == 1) return {};
-  shared_release mine{&strategy, {f.name, f.term}, deadline};
+  shared_release mine{&strategy, which, deadline};
   turn.emplace(in.traffic.releases.join(mine, deadline, {}));
   if (!turn->served()) return {};
   if (mine.failed) throw error(*mine.failed);

@@ -33,7 +33,7 @@ void take_together(engine&, backend::connection&, std::span<shared_take* const>)
 /// A caller's release and its outcome.
 struct shared_release {
   strategies::locking_strategy const* strategy = nullptr;
-  strategies::name_and_term which{};
+  strategies::name_and_term const& which;
   boot_time_point deadline{};
   strategies::given_back done{};
   std::optional<error> failed{};

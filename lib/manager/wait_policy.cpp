@@ -29,7 +29,7 @@ bool rides_out(engine& in, std::string_view name, error const& e, wait_policy co
   bool const ride = (e.retryable() || (ends && !p.one_attempt)) && (p.rides_out_outages() || passes);
   if (e.reason() != errc::row_locked)
     in.events.report({.kind = event_kind::error, .name = name, .message = e.what()});
-  return ride && !(p.one_attempt && in.database.identity().empty());
+  return ride && !(p.one_attempt && in.database.number() == 0);
 }
 
 }  // namespace rowlock::managing

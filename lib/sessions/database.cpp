@@ -3,12 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <rowlock/error.hpp>
 
+#include "base/per_process.hpp"
 #include "base/process_end.hpp"
 
 namespace rowlock::sessions {
 namespace {
+
+class numbers {
+ public:
+  std::size_t of(std::string const& identity) {
+    std::lock_guard const guard(mutex_);
+    return known_.try_emplace(identity, known_.size() + 1).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::size_t> known_;
+};
 
 error no_tables(std::string const& where, error const* cause = nullptr) {
   return {errc::schema_missing,
@@ -142,7 +156,7 @@ void database::expect_same(backend::connection& c, std::string const& id, boot_t
     server_ = server;
     lineage_ = lineage;
     // Two schemas of one server can hold copies of one rowlock_meta.
-    identity_ = id + '@' + server + '/' + book_.tables().table("locks");
+    number_ = base::per_process<numbers>().of(id + '@' + server + '/' + book_.tables().table("locks"));
   }
   if (database_id_ != id)
     throw error(errc::unreachable,
@@ -168,11 +182,6 @@ std::string database::server() const {
   return server_;
 }
 
-std::string database::identity() const {
-  std::lock_guard const guard(mutex_);
-  return identity_;
-}
-
 std::size_t database::server_of(backend::connection const& c) {
   auto const& identity = c.server_identity();
   std::lock_guard const guard(mutex_);
@@ -183,16 +192,16 @@ std::size_t database::server_of(backend::connection const& c) {
 }
 
 bool database::gone(std::size_t server) const noexcept try {
-  std::string identity;
+  std::string const* identity = nullptr;
   std::shared_ptr<backend::source> source;
   {
     std::lock_guard const guard(mutex_);
     if (server >= servers_.size() || !source_) return false;
-    identity = servers_[server];
+    identity = &servers_[server];
     source = source_;
   }
-  return source->gone(identity);
-} catch (std::exception const&) {  // no memory: nothing is certain
+  return source->gone(*identity);
+} catch (std::exception const&) {  // nothing is certain
   return false;
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <rowlock/options.hpp>
 #include <string>
-#include <vector>
 
 #include "backend/backend.hpp"
 
@@ -17,7 +19,7 @@ inline constexpr int latest_schema_version = 2;
 inline constexpr int needed_schema_version = 2;
 
 /// A manager's way to its database: opens sessions, and checks that each finds the tables that this program
-/// needs, and always the same tables. id(), identity(), server() and the schema of tables() are known after
+/// needs, and always the same tables. id(), number(), server() and the schema of tables() are known after
 /// the first open(). Thread-safe.
 class database {
  public:
@@ -35,8 +37,8 @@ class database {
   /// The id in rowlock_meta.
   std::string id() const;
 
-  /// Identifies these tables on this server.
-  std::string identity() const;
+  /// Stands for these tables on this server in this process, for keys and comparisons. 0: not known yet.
+  std::size_t number() const noexcept { return number_; }
 
   /// connection::server_identity() of the first session.
   std::string server() const;
@@ -70,9 +72,9 @@ class database {
   std::shared_ptr<backend::source> source_;  ///< null: closed
   std::string database_id_;
   std::string server_;
-  std::string lineage_;  ///< of the first session; lib/doc/identity.md
-  std::string identity_;
-  std::vector<std::string> servers_;
+  std::string lineage_;              ///< of the first session; lib/doc/identity.md
+  std::deque<std::string> servers_;  ///< each stays where it is
+  std::atomic<std::size_t> number_ = 0;
 };
 
 }  // namespace rowlock::sessions

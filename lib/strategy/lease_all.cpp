@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <rowlock/error.hpp>
@@ -170,12 +171,15 @@ lease::highest_tokens lease::read_back(backend::connection& c, several const& al
   }
 }
 
+// Each in autocommit: one that waits for its row has no other one locked.
 bool lease::put_free_rows(backend::connection& c, several const& all,
                           std::span<std::optional<term_row> const> rows, boot_time_point deadline) const try {
+  std::vector<std::array<value, 2>> absent;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (!rows[i])
-      c.execute(book_.at("lock_insert_free"),
-                std::vector<value>{all.wanted[i].name, to_string(rowlock::strategy::lease)}, deadline);
+    if (!rows[i]) absent.push_back({all.wanted[i].name, to_string(rowlock::strategy::lease)});
+  std::vector<backend::step> steps;
+  for (auto const& row : absent) steps.push_back({book_.at("lock_insert_free"), row});
+  c.execute_each(steps, deadline);
   return true;
 } catch (error const& e) {
   if (e.reason() != errc::row_locked) throw;

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <rowlock/error.hpp>
+#include <utility>
 
 namespace rowlock::strategies {
 
@@ -18,13 +20,13 @@ given_back row_strategy::give_back(backend::connection& c, name_and_term const& 
                                    std::chrono::milliseconds at_least, boot_time_point deadline) const {
   if (at_least.count() > 0) return {.was_there = rows_.release_at_least(c, which, at_least, deadline)};
   return what_became(
-      c.execute(book_.at(release_statement()), std::vector<value>{which.name, which.term.value}, deadline));
+      c.execute(book_.at(release_statement()), std::array<value, 2>{which.name, which.term.value}, deadline));
 }
 
 given_back row_strategy::give_back_at_queue(backend::connection& c, name_and_term const& which,
                                             boot_time_point deadline) const {
   auto const left = c.execute_and_leave_queue(book_.at(release_statement()),
-                                              std::vector<value>{which.name, which.term.value}, deadline);
+                                              std::array<value, 2>{which.name, which.term.value}, deadline);
   auto done = what_became(left.done);
   done.others_wait = left.others_wait.value_or(done.others_wait);
   return done;
@@ -54,19 +56,24 @@ std::int64_t token_in(backend::result const& reply, int tokens) {
 }
 
 std::vector<value> granting_parameters(take_request const& r, rowlock::strategy how) {
-  value const hard_limit =
-      r.hard_limit.count() == 0 ? value(nullptr) : value(std::int64_t{r.hard_limit.count()});
-  return {r.name,
-          to_string(how),
-          r.term.value,
-          r.owner.host,
-          r.owner.pid,
-          r.owner.process,
-          r.owner.thread,
-          std::int64_t{r.ttl.count()},
-          to_string(r.takeover),
-          hard_limit,
-          r.note};
+  std::vector<value> all;
+  all.reserve(16);  // with what a strategy adds
+  auto const add = [&all](auto&& one) { all.emplace_back(std::forward<decltype(one)>(one)); };
+  add(r.name);
+  add(to_string(how));
+  add(r.term.value);
+  add(r.owner.host);
+  add(r.owner.pid);
+  add(r.owner.process);
+  add(r.owner.thread);
+  add(std::int64_t{r.ttl.count()});
+  add(to_string(r.takeover));
+  if (r.hard_limit.count() == 0)
+    add(nullptr);
+  else
+    add(std::int64_t{r.hard_limit.count()});
+  add(r.note);
+  return all;
 }
 
 void require_strategy(term_row const& row, rowlock::strategy how) {

@@ -74,6 +74,15 @@ class observed_connection final : public backend::connection {
     for (auto const& one : steps) cut_on_throw([&] { probe_->after(name_in_transaction(one.what.name)); });
     return done;
   }
+  void execute_each(std::span<backend::step const> steps, boot_time_point deadline) override {
+    probe_->count(step(steps.front().what.name));
+    for (auto const& one : steps) {
+      probe_->look(step(one.what.name), one.parameters);
+      cut_on_throw([&] { call_before(step(one.what.name)); });
+    }
+    inner_->execute_each(steps, deadline);
+    for (auto const& one : steps) cut_on_throw([&] { probe_->after(step(one.what.name)); });
+  }
   backend::result wait_for_row(backend::statement const& s, std::span<backend::value const> p,
                                boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
                                std::stop_token stop) override {

@@ -7,11 +7,6 @@ namespace rowlock::waiting {
 
 local_queue& local_queue::of_this_process() { return base::per_process<local_queue>(); }
 
-std::size_t local_queue::number_of(std::string const& database_identity) {
-  std::lock_guard const guard(mutex_);
-  return databases_.try_emplace(database_identity, databases_.size()).first->second;
-}
-
 local_queue::turn::turn(turn&& other) noexcept
     : queue_(std::exchange(other.queue_, nullptr)), key_(std::move(other.key_)) {}
 

@@ -67,7 +67,7 @@ class successor {
 class local_queue {
  public:
   struct key {
-    std::size_t database = 0;  ///< from number_of()
+    std::size_t database = 0;  ///< sessions::database::number()
     std::string name;
     bool operator==(key const&) const = default;
     /// The place of one owner within the name.
@@ -141,9 +141,6 @@ class local_queue {
 
   static local_queue& of_this_process();
 
-  /// A number for a server and a set of tables, because keys are many.
-  std::size_t number_of(std::string const& database_identity);
-
   using entrance = std::variant<turn, already_held, in_line, busy>;
   /// Does not wait. Bell and successor must outlive the place in line.
   entrance enter(key const&, owner_id const& owner, bell* to_ring, successor const* = nullptr);
@@ -171,7 +168,6 @@ class local_queue {
   void took(key const&, std::shared_ptr<local_holder> const&) noexcept;
 
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, std::size_t> databases_;
   places places_;
 };
 

@@ -43,6 +43,13 @@ void wait_queues::ticket::keep() noexcept try {
 } catch (std::bad_alloc const&) {  // then its session is not taken for another name
 }
 
+backend::connection* wait_queues::ticket::session() const noexcept {
+  if (epoch_ != base::fork_epoch()) return nullptr;
+  std::lock_guard const guard(wait_queues_->mutex_);
+  if (std::exchange(place_->is_kept, false)) wait_queues_->kept_.erase(place_->kept);
+  return place_->session ? &**place_->session : nullptr;
+}
+
 void wait_queues::ticket::leave(boot_time_point deadline) noexcept {
   if (!place_ || epoch_ != base::fork_epoch()) return;
   auto const mine = std::move(place_);

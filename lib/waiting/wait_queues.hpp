@@ -64,6 +64,8 @@ class wait_queues {
     /// In a forked child it does nothing: the session is the parent's.
     ~ticket();
     void keep() noexcept;
+    /// Its session, for statements of the call that has it, until keep(). Null if another name has got it.
+    backend::connection* session() const noexcept;
     /// Waits until `deadline`, and a second at most. If it fails, the session is closed.
     void leave(boot_time_point deadline) noexcept;
     /// Leaves the queue by `give_back`, which also releases the lock. If it throws, the session is closed.

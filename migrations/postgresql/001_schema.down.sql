@@ -1,6 +1,7 @@
 -- What SQL without C++ holds is gone, as all that is held; a member of a quorum forgets it.
 DROP FUNCTION rowlock_granting(bigint);
 DROP FUNCTION rowlock_begun();
+DROP FUNCTION rowlock_enter_queue(text, text, bigint);
 DROP FUNCTION rowlock_try_acquire(text, interval, text);
 DROP FUNCTION rowlock_take_seen(text, interval, text, xid, bigint);
 DROP FUNCTION rowlock_renew(text, text);

@@ -130,6 +130,27 @@ CREATE TABLE rowlock_admitted (
   token bigint NOT NULL
 ) WITH (fillfactor = 50);
 
+-- The wait for a name's queue (lib/doc/waiting.md): 0 if its turn did not come in $3 milliseconds, 1 if the queue was free, 2 in its
+-- turn. $2 marks the session for lock_waiters. Its key has the negated oid, and it is shared: it excludes no session.
+-- A block with a handler, because outside one a wait that ends by lock_timeout writes two lines to the server's log. The time-out can
+-- come although the lock was granted (T9): so the handler gives up every lock, and a session has one queue at most.
+-- A function, because the same as a DO block, which is compiled each time, halves the hand-overs.
+CREATE FUNCTION rowlock_enter_queue(name text, mark text, longest bigint) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+  place CONSTANT bigint := 'rowlock_locks'::regclass::oid::bigint;
+  queue CONSTANT bigint := hashtextextended($1, place);
+BEGIN
+  IF pg_try_advisory_lock_shared(hashtextextended($2, -place)) AND pg_try_advisory_lock(queue) THEN
+    RETURN 1;
+  END IF;
+  PERFORM set_config('lock_timeout', $3::text, true), pg_advisory_lock(queue);
+  RETURN 2;
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+  PERFORM pg_advisory_unlock_all();
+  RETURN 0;
+END $$;
+
 -- For SQL without C++: functions that take, renew, guard and give back a lock of strategy lease, with the same row and the same
 -- conditions as the library (lib/sql/postgresql/lock.sql), so that a program in any language, or a trigger, shares locks
 -- with programs that use it. They run with the rights of whoever calls them, on the tables that are beside them now
@@ -910,7 +931,7 @@ BEGIN
     'rowlock_try_acquire_permit(text, bigint, bigint, interval, text)', 'rowlock_renew_permit(text, text)',
     'rowlock_release_permit(text, text)', 'rowlock_require_permit(text, text)',
     'rowlock_try_acquire_once(text, interval, text)', 'rowlock_done(text, text, interval, text)',
-    'rowlock_release_once(text, text)', 'rowlock_admit(text, bigint)']::pg_catalog.regprocedure[]
+    'rowlock_release_once(text, text)', 'rowlock_admit(text, bigint)', 'rowlock_enter_queue(text, text, bigint)']::pg_catalog.regprocedure[]
   LOOP
     EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', one);
     body := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=) one);

@@ -1,4 +1,4 @@
-// PostgreSQL: whole transactions in one round trip.
+// PostgreSQL: several statements in one round trip.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -86,6 +86,52 @@ TEST_CASE("postgresql: what was sent at once and lost its reply is in doubt, and
   s.other->script("COMMIT", in(20'000));
   // Done, or not: the server may notice first that the client has gone.
   CHECK(s.seen_by(*s.other) <= 1);
+}
+
+TEST_CASE("postgresql: what is sent one by one is committed one by one: one that waits has no other locked") {
+  scene s;
+  s.c->script("CREATE TABLE " + s.table + "2 (n bigint PRIMARY KEY)", in(20'000));
+  backend::statement const insert{"insert_2", "INSERT INTO " + s.table + "2 VALUES ($1::bigint)"};
+  backend::statement const count{"count_2", "SELECT count(*) FROM " + s.table + "2"};
+  std::vector<std::vector<value>> numbers;
+  for (std::int64_t n = 0; n < 5; ++n) numbers.push_back(with(n));
+  auto const put = [&](std::size_t from, std::size_t to) {
+    std::vector<backend::step> steps;
+    for (auto i = from; i < to; ++i) steps.push_back({insert, numbers[i]});
+    s.c->execute_each(steps, in(20'000));
+  };
+  auto const all = [&] { return as_int(s.other->execute(count, {}, in(20'000)).rows.at(0).at(0)); };
+  put(0, 2);
+  CHECK(all() == 2);
+  s.c->script("DEALLOCATE ALL", in(20'000));  // what was prepared is forgotten
+  put(2, 4);
+  CHECK(all() == 4);
+  s.other->script("DELETE FROM " + s.table + "2", in(20'000));
+  s.other->script("BEGIN; INSERT INTO " + s.table + "2 VALUES (1)", in(20'000));
+  auto const e = thrown_by([&] { put(0, 5); });
+  CHECK(e.reason() == errc::row_locked);
+  CHECK(e.statement() == "insert_2");
+  CHECK(s.c->usable());
+  CHECK(all() == 5);  // its own, and those before and behind the one that waited
+  s.other->script("ROLLBACK", in(20'000));
+  put(1, 2);
+  CHECK(all() == 5);
+  CHECK(thrown_by([&] { put(1, 2); }).sqlstate() == "23505");
+  s.c->execute_each({}, in(20'000));
+}
+
+TEST_CASE("postgresql: what was sent one by one and lost its reply is in doubt") {
+  scene s;
+  auto const one = with(std::int64_t{1});
+  auto const two = with(std::int64_t{2});
+  std::vector<backend::step> const steps{{s.insert, one}, {s.insert, two}};
+  s.c->execute_each(steps, in(20'000));
+  s.c->script("DELETE FROM " + s.table, in(20'000));
+  s.other->script("BEGIN; LOCK TABLE " + s.table, in(20'000));
+  auto const e = thrown_by([&] { s.c->execute_each(steps, in(700)); });
+  CHECK(e.reason() == errc::in_doubt);
+  CHECK_FALSE(s.c->usable());
+  s.other->script("COMMIT", in(20'000));
 }
 
 TEST_CASE("postgresql: what begins a wait for a row is prepared, and sets no more than it needs") {

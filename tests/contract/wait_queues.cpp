@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <mutex>
 #include <thread>
 
 #include "contract/fixture.hpp"
@@ -285,6 +286,79 @@ QUEUE_CASE(
   CHECK(f.probe->executed("leave_queue") == 0);
   f.probe->before = nullptr;
   CHECK(eventually([&] { return !next.finds_taken(); }));
+}
+
+// The take goes on the session that has the wait queue, which ends with it.
+PAIRS_CASE(
+    "wait queues: a take in its turn whose reply is lost is found by its term, and the next one can come",
+    all<leases, on_queues, on_a_server>) {
+  stranger other(f);
+  neighbour next(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  waiter w(*m);
+  REQUIRE(eventually([&] { return next.finds_taken(); }));
+  std::atomic<bool> free{false};
+  std::atomic<bool> lost{false};
+  f.probe->before = [&](std::string const& s) {
+    if (s == "lock_take" && !free.exchange(true)) CHECK(other.release("x"));
+  };
+  f.probe->after = [&](std::string const& s) {
+    if (s == "lock_take" && free && !lost.exchange(true)) throw error(errc::in_doubt, "cut off by the test");
+  };
+  CHECK(w.comes_to_have_it());
+  CHECK(lost);
+  CHECK(eventually([&] { return !next.finds_taken(); }));
+  CHECK(w.has_it());
+  w.give_back();
+  f.probe->before = nullptr;
+  f.probe->after = nullptr;
+  CHECK(other.take("x"));
+}
+
+// It would run with this role's rights.
+PAIRS_CASE("wait queues: C12: a function of another role is not called", all<leases, direct, on_postgresql>) {
+  stranger other(f);
+  auto const role = unique_identifier();
+  auto const calls = f.options.schema + ".calls";
+  f.sql("CREATE ROLE " + role + "; CREATE TABLE " + calls + " (n int)");
+  f.sql(
+      "CREATE OR REPLACE FUNCTION rowlock_enter_queue(name text, mark text, longest bigint) RETURNS integer "
+      "LANGUAGE plpgsql AS $$ BEGIN INSERT INTO " +
+      calls + " VALUES (1); RETURN 1; END $$");
+  f.sql("ALTER FUNCTION rowlock_enter_queue OWNER TO " + role);
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  waiter w(*m, {.retry = {.longest = 20ms}});
+  REQUIRE(eventually([&] { return f.waited(4); }));
+  REQUIRE(other.release("x"));
+  CHECK(w.comes_to_have_it());
+  auto const seen =
+      f.connect()->execute({"seen", "SELECT count(*) FROM " + calls}, {}, boot_clock::now() + 30s);
+  CHECK(backend::as_int(seen.rows.at(0).at(0)) == 0);
+  f.sql("DROP OWNED BY " + role + "; DROP ROLE " + role);
+}
+
+PAIRS_CASE("wait queues: without the schema's function waiters poll, and are told why",
+           all<leases, direct, on_postgresql>) {
+  stranger other(f);
+  f.sql("DROP FUNCTION rowlock_enter_queue");
+  std::mutex mutex;
+  std::string told;
+  auto o = f.options;
+  o.on_event = [&](event const& e) {
+    std::lock_guard const guard(mutex);
+    if (e.kind == event_kind::error) told += e.message;
+  };
+  auto const m = f.manager(o);
+  REQUIRE(other.take("x"));
+  waiter w(*m, {.retry = {.longest = 20ms}});
+  REQUIRE(eventually([&] { return f.waited(4); }));
+  REQUIRE(other.release("x"));
+  CHECK(w.comes_to_have_it());
+  std::lock_guard const guard(mutex);
+  CHECK(told.find("rowlock_enter_queue") != told.npos);
+  CHECK(told.find("waiting goes on without the server's help") != told.npos);
 }
 
 QUEUE_CASE("wait queues: a server that refuses them is asked once, and waiting goes on without") {

@@ -1,6 +1,6 @@
-// Whole transactions in one round trip: BEGIN, the statements and COMMIT in a pipeline with one Sync. The
-// server skips everything after a failed statement, so COMMIT is either answered or did not run. Without an
-// answer the outcome is in doubt.
+// Several statements in one round trip, by a pipeline. Whole transactions: BEGIN, the statements and COMMIT
+// with one Sync. The server skips everything after a failed statement, so COMMIT is either answered or did
+// not run. Without an answer the outcome is in doubt. Or each in autocommit: a Sync behind each of them.
 
 #include <algorithm>
 #include <string_view>
@@ -124,10 +124,41 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
   try {
     return run();
   } catch (error const& e) {
-    if (e.sqlstate() != "26000" && e.sqlstate() != "0A000") throw;
+    if (!is_forgotten(e.sqlstate())) throw;
     prepared_.clear();  // as in execute(), but any of the statements
   }
   return run();
+}
+
+void session::execute_each(std::span<step const> steps, boot_time_point deadline) {
+  auto const one_by_one = [&] { connection::execute_each(steps, deadline); };
+  auto* c = channel_.native();
+  if (steps.size() < 2 || pooling_ == pooling::transaction) return one_by_one();
+  auto const& first = steps.front().what;
+  begin(first.name, deadline);
+  set_flushed(is_flushed(first.sql), deadline);
+  std::vector<std::string> names;
+  for (auto const& one : steps) names.push_back(prepare(one.what, deadline).server_name);
+  if (boot_clock::now() >= deadline) give_up(stake::nothing, first.name, "no time was left to send it");
+  bool sent = PQenterPipelineMode(c) == 1;
+  for (std::size_t i = 0; sent && i < steps.size(); ++i) {
+    text_parameters const texts(steps[i].parameters, steps[i].what.name);
+    sent = send_prepared(c, names[i], &texts) && PQpipelineSync(c) == 1;
+  }
+  if (!sent) give_up(stake::statement, first.name, channel_.error_message());
+  native_result problem;
+  for (auto const& one : steps) {
+    auto r = channel_.collect_pipelined(deadline);
+    if (r.how != reply::outcome::complete) give_up(stake::statement, one.what.name, r.message);
+    if (r.only_local) give_up(stake::statement, one.what.name, only_local_text);
+    for (auto& result : r.results)
+      if (!problem && failed(result.get())) problem = std::move(result);
+  }
+  if (PQexitPipelineMode(c) != 1) give_up(stake::statement, first.name, channel_.error_message());
+  if (!problem) return;
+  if (!is_forgotten(problem.get())) refuse(problem.get(), first.name, stake::statement);
+  prepared_.clear();
+  one_by_one();
 }
 
 }  // namespace rowlock::backend::postgresql

@@ -160,6 +160,13 @@ bool failed(PGresult const* r) {
   return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY;
 }
 
+bool is_forgotten(std::string_view sqlstate) noexcept { return sqlstate == "26000" || sqlstate == "0A000"; }
+
+bool is_forgotten(PGresult const* r) {
+  char const* const state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+  return state != nullptr && is_forgotten(std::string_view(state));
+}
+
 bool ends_session(PGresult const* r) {
   char const* text = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
   std::string_view const severity = text == nullptr ? "" : text;

@@ -19,6 +19,11 @@ error statement_error(PGresult const*, std::string const& statement, std::string
 error connect_error(PGconn const* c, std::string const& where);
 
 bool failed(PGresult const*);
+/// The server has forgotten the prepared statement (DISCARD, a pooler), or a migration changed its columns'
+/// types. Nothing was done.
+bool is_forgotten(std::string_view sqlstate) noexcept;
+/// The same of a result.
+bool is_forgotten(PGresult const*);
 /// The server's last message in this session.
 bool ends_session(PGresult const*);
 

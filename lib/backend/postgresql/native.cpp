@@ -82,6 +82,25 @@ bool keep(reply& r, native_result next) {
   return false;
 }
 
+/// Of a reply's bytes. For a message that is said to be long libpq makes room, and reads as long as more
+/// comes, within one call. Before the first read of a reply nothing is said: that ends with libpq's buffer,
+/// and mostly completes the reply.
+class reply_limit {
+ public:
+  reply_limit(std::shared_ptr<wire> on, std::uint64_t most_bytes)
+      : on_(std::move(on)), most_bytes_(most_bytes) {}
+  void before_read() {
+    if (++reads_ == 2 && on_)
+      limit_.emplace(base::per_process<wire_watch>(), on_, boot_time_point::max(), most_bytes_);
+  }
+
+ private:
+  std::shared_ptr<wire> on_;
+  std::uint64_t most_bytes_;
+  int reads_ = 0;
+  std::optional<wire_watch::scope> limit_;
+};
+
 void take_pipelined(PGconn* c, reply& r) {
   bool between = false;  // a null follows each statement's results
   while (!PQisBusy(c)) {
@@ -97,9 +116,8 @@ void take_pipelined(PGconn* c, reply& r) {
   }
 }
 
-}  // namespace
-
-reply collect_pipeline(PGconn* c, boot_time_point deadline, base::stop_event const* stop) {
+reply collect_pipeline(PGconn* c, boot_time_point deadline, base::stop_event const* stop,
+                       reply_limit& limit) {
   auto const stopped = [stop] { return stop != nullptr && stop->triggered(); };
   reply r;
   r.how = reply::outcome::timed_out;  // so far
@@ -118,13 +136,17 @@ reply collect_pipeline(PGconn* c, boot_time_point deadline, base::stop_event con
     bool const ready = stop == nullptr ? wait_for(PQsocket(c), events, deadline)
                                        : wait_for(PQsocket(c), events, deadline, *stop);
     if (!ready) return r;
-    if (!stopped() && (unsent < 0 || PQconsumeInput(c) == 0)) {
+    if (stopped()) continue;
+    limit.before_read();
+    if (unsent < 0 || PQconsumeInput(c) == 0) {
       take_pipelined(c, r);
       say_lost(c, r);
       return r;
     }
   }
 }
+
+}  // namespace
 
 channel::channel(native_connection c) : connection_(std::move(c)), wire_(wire::of(PQsocket(native()))) {
   PQsetNoticeReceiver(native(), &channel::on_notice, this);
@@ -140,7 +162,6 @@ void channel::on_notice(void* self, PGresult const* notice) {
   auto& me = *static_cast<channel*>(self);
   auto const severity = field(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
   auto const state = field(notice, PG_DIAG_SQLSTATE);
-  if (severity == "INFO" && state.size() == 5) me.informed_ = state;  // no allocation
   // By this message the server ends an idle session. At an immediate shutdown, or after a crash of another
   // server process (57P02), it is only a warning.
   if (severity == "FATAL" || severity == "PANIC" || state == "57P02") me.ended_ = true;
@@ -176,10 +197,8 @@ void channel::take_results(reply& r) {
 }
 
 reply channel::collect(boot_time_point deadline) {
-  // libpq reads on as long as more comes, also within one call. The deadline is kept here, and is no end of
-  // the connection: a wait may still be cancelled.
-  std::optional<wire_watch::scope> limit;
-  if (wire_) limit.emplace(base::per_process<wire_watch>(), wire_, boot_time_point::max(), most_bytes_);
+  // The deadline is kept here, and is no end of the connection: a wait may still be cancelled.
+  reply_limit limit(wire_, most_bytes_);
   reply r;
   only_local_ = false;
   for (;;) {
@@ -193,6 +212,7 @@ reply channel::collect(boot_time_point deadline) {
       r.message = "no reply in time";
       return r;
     }
+    limit.before_read();
     if (unsent < 0 || PQconsumeInput(native()) == 0) {
       // What the server said last, and then libpq's own words; none of these calls waits any more.
       while (native_result next{PQgetResult(native())})
@@ -213,10 +233,9 @@ void channel::end_reply(reply& r) {
 }
 
 reply channel::collect_pipelined(boot_time_point deadline, base::stop_event const* stop) {
-  std::optional<wire_watch::scope> limit;  // as in collect()
-  if (wire_) limit.emplace(base::per_process<wire_watch>(), wire_, boot_time_point::max(), most_bytes_);
+  reply_limit limit(wire_, most_bytes_);
   only_local_ = false;
-  auto r = collect_pipeline(native(), deadline, stop);
+  auto r = collect_pipeline(native(), deadline, stop, limit);
   end_reply(r);
   return r;
 }

@@ -46,10 +46,6 @@ struct reply {
   reply_size size{};
 };
 
-/// Collects the replies after PQsend functions in pipeline mode, up to the synchronization point, or until
-/// `stop`, if given, is triggered.
-reply collect_pipeline(PGconn*, boot_time_point deadline, base::stop_event const* stop = nullptr);
-
 /// A connection in non-blocking mode. Not movable: libpq keeps its address for notices.
 class channel {
  public:
@@ -69,9 +65,6 @@ class channel {
   reply collect(boot_time_point deadline);
   /// In pipeline mode: reads up to the synchronization point, or until `stop` is triggered.
   reply collect_pipelined(boot_time_point deadline, base::stop_event const* stop = nullptr);
-  /// The SQLSTATE of the last INFO message since forget_information(), or empty.
-  std::string const& informed() const noexcept { return informed_; }
-  void forget_information() noexcept { informed_.clear(); }
   /// Raises the limit of a reply after the session's set-up.
   void expect_long_replies() noexcept { most_bytes_ = most_reply_bytes; }
 
@@ -90,7 +83,6 @@ class channel {
   std::uint64_t most_bytes_ = most_early_bytes;
   bool only_local_ = false;
   bool ended_ = false;
-  std::string informed_;
 };
 
 /// libpq's text with its lines joined, safe for a terminal.

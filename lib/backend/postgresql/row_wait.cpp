@@ -47,7 +47,7 @@ result session::wait_for_row(statement const& s, std::span<value const> paramete
   try {
     return wait_once(prepare_wait(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
   } catch (error const& e) {
-    if (e.sqlstate() != "26000" && e.sqlstate() != "0A000") throw;
+    if (!is_forgotten(e.sqlstate())) throw;
     prepared_.clear();  // as in execute(), but any of the statements
   }
   return wait_once(prepare_wait(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);

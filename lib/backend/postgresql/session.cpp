@@ -189,9 +189,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   try {
     return decode(run_prepared(s, parameters, deadline).get());
   } catch (error const& e) {
-    // Forgotten by the server (DISCARD, a pooler), or a migration changed its columns' types. Nothing was
-    // done.
-    if (in_transaction || (e.sqlstate() != "26000" && e.sqlstate() != "0A000")) throw;
+    if (in_transaction || !is_forgotten(e.sqlstate())) throw;
     prepared_.erase(s.name);
   }
   return decode(run_prepared(s, parameters, deadline).get());

@@ -29,6 +29,7 @@ class session final : public connection {
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   std::vector<result> execute_at_once(std::span<step const>, boot_time_point deadline) override;
+  void execute_each(std::span<step const>, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
   /// One round trip: BEGIN, the wait's limit, the statement. A cancelled wait ends the session, because a
   /// cancel request can arrive late and hit the next statement. Refused behind a pooler: the open transaction
@@ -78,6 +79,7 @@ class session final : public connection {
   std::optional<bool> has_left_queue(boot_time_point deadline);
   result wait_once(prepared_wait const&, std::string const& what, std::span<value const> parameters,
                    boot_time_point deadline, std::chrono::nanoseconds reply_timeout, base::stop_event const&);
+  std::string prepared_enter(table_names const&, boot_time_point deadline);
   [[noreturn]] void end_wait(errc, std::string const& what, std::string const& why);
   void roll_back() noexcept;
   native_result run_prepared(statement const&, std::span<value const> parameters, boot_time_point deadline);

@@ -45,7 +45,7 @@ value decode_field(PGresult const* r, int row, int column) {
 }  // namespace
 
 text_parameters::text_parameters(std::span<value const> values, std::string const& statement) {
-  texts_.reserve(values.size());  // the pointers below must not move
+  numbers_.reserve(values.size());  // the pointers below must not move
   pointers_.reserve(values.size());
   for (auto const& v : values) {
     if (is_null(v)) {
@@ -53,15 +53,15 @@ text_parameters::text_parameters(std::span<value const> values, std::string cons
       continue;
     }
     if (auto const* number = std::get_if<std::int64_t>(&v)) {
-      texts_.push_back(fmt::to_string(*number));
+      pointers_.push_back(numbers_.emplace_back(fmt::to_string(*number)).c_str());
     } else {
-      texts_.push_back(std::get<std::string>(v));
+      auto const& text = std::get<std::string>(v);
       // libpq would cut the text there, to another name.
-      if (texts_.back().find('\0') != std::string::npos)
+      if (text.find('\0') != std::string::npos)
         throw error(errc::invalid_argument, fmt::format("{}: text must not contain U+0000", statement),
                     statement, "", 0);
+      pointers_.push_back(text.c_str());
     }
-    pointers_.push_back(texts_.back().c_str());
   }
 }
 

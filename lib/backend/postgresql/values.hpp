@@ -12,7 +12,7 @@
 
 namespace rowlock::backend::postgresql {
 
-/// Parameters as C strings, valid as long as this object. `statement` is for messages.
+/// Parameters as C strings, valid as long as this object and the values. `statement` is for messages.
 class text_parameters {
  public:
   text_parameters(std::span<value const>, std::string const& statement);
@@ -21,7 +21,7 @@ class text_parameters {
   char const* const* data() const noexcept { return pointers_.data(); }
 
  private:
-  std::vector<std::string> texts_;
+  std::vector<std::string> numbers_;
   std::vector<char const*> pointers_;
 };
 

@@ -1,8 +1,10 @@
-// Wait queues are session advisory locks. The key is a hash of table and name.
+// Wait queues are session advisory locks. The key is a hash of table and name, as lock_release computes it
+// from the row's columns. The wait is a function of the schema (migrations/postgresql).
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <rowlock/error.hpp>
 
@@ -15,44 +17,26 @@
 namespace rowlock::backend::postgresql {
 namespace {
 
-// Hexadecimal digits and the quoted table cannot end a string. lock_release computes the same key from the
-// row's columns.
-constexpr char const* key_text =
-    "pg_catalog.hashtextextended(pg_catalog.convert_from(pg_catalog.decode('{1}', 'hex'), 'UTF8'),"
-    " '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
-
-// A mark shows lock_waiters whose session this is. Its key has the negated oid. It is shared, so it excludes
-// no session. lock_waiters compares it with the row's owner: the session that has the wait queue is the
-// holder's, or the first waiter's.
-constexpr char const* mark_text =
-    "pg_catalog.hashtextextended(pg_catalog.convert_from(pg_catalog.decode('{1}', 'hex'), 'UTF8'),"
-    " - '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
-
-// SQLSTATEs of the block's INFO messages. These go to the client under any settings, by default not to the
-// server's log. So the session hears of its turn without a second statement.
-constexpr char const* was_free = "RLG01";
-constexpr char const* too_late = "RLG02";
-
-// A block, because outside one a wait that ends by lock_timeout writes two lines to the server's log. The
-// time-out can come although the lock was granted (T9), so the handler gives up every lock: a session has one
-// wait queue at most. (A row's columns are evaluated from left to right. Otherwise the session's own
-// lock_timeout of a second applies.)
-constexpr char const* wait_text =
-    "DO $queue$ DECLARE queue CONSTANT pg_catalog.int8 := {0};"
-    " BEGIN"
-    " IF pg_catalog.pg_try_advisory_lock_shared({2}) AND pg_catalog.pg_try_advisory_lock(queue) THEN"
-    " RAISE INFO USING MESSAGE = 'the wait queue was free', ERRCODE = '{3}';"
-    " ELSE"
-    " PERFORM pg_catalog.set_config('lock_timeout', '{1}', true), pg_catalog.pg_advisory_lock(queue);"
-    " END IF;"
-    " EXCEPTION WHEN lock_not_available OR deadlock_detected THEN"
-    " PERFORM pg_catalog.pg_advisory_unlock_all();"
-    " RAISE INFO USING MESSAGE = 'the wait queue was not free in time', ERRCODE = '{4}';"
-    " END $queue$";
-
 std::string const& said() {
   static auto const& what = base::never_destroyed<std::string>("queue");
   return what;
+}
+
+statement enter_statement(table_names const& tables) {
+  return {"enter_queue",
+          fmt::format("SELECT {}($1::text, $2::text, $3::bigint)", tables.table("enter_queue"))};
+}
+
+/// Whether our function is the tables' owner's.
+statement enter_trust_statement(table_names const& tables) {
+  return {"enter_queue_owner",
+          fmt::format("SELECT p.proowner OPERATOR(pg_catalog.=) c.relowner OR r.rolsuper "
+                      "FROM pg_catalog.pg_proc AS p "
+                      "JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) p.proowner, "
+                      "pg_catalog.pg_class AS c "
+                      "WHERE p.oid OPERATOR(pg_catalog.=) '{}(text, text, bigint)'::pg_catalog.regprocedure "
+                      "AND c.oid OPERATOR(pg_catalog.=) '{}'::pg_catalog.regclass",
+                      tables.table("enter_queue"), tables.table("locks"))};
 }
 
 // The next waiter has the wait queue as soon as this session leaves it, and then the queue cannot be shared.
@@ -68,13 +52,22 @@ statement const& leave_statement() {
 
 bool is_taken(PGresult const* left) { return decode(left).rows.at(0).at(1) != value(std::int64_t{1}); }
 
-// The server forgot a statement, or a migration changed its columns' types. Nothing was done.
-bool is_forgotten(PGresult const* r) {
-  char const* const state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
-  return state != nullptr && (state == std::string_view("26000") || state == std::string_view("0A000"));
-}
-
 }  // namespace
+
+// A role that may create objects there can make a function where ours is missing. It would run with this
+// role's rights.
+std::string session::prepared_enter(table_names const& tables, boot_time_point deadline) {
+  auto const what = enter_statement(tables);
+  if (!prepared_.contains(what.name)) {
+    auto const trusted = execute(enter_trust_statement(tables), {}, deadline).rows;
+    if (trusted.empty() || trusted[0].at(0) != value(std::int64_t{1}))
+      throw error(errc::access_denied,
+                  fmt::format("{}: {} does not belong to the owner of {}, and so is not called", where_,
+                              tables.table("enter_queue"), tables.table("locks")),
+                  said(), "", 0);
+  }
+  return prepare(what, deadline).server_name;
+}
 
 // A stop ends the session. The server's side can wait on until its time-out.
 queue_entry session::enter_queue(table_names const& tables, std::string const& name, std::string const& who,
@@ -84,28 +77,29 @@ queue_entry session::enter_queue(table_names const& tables, std::string const& n
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - boot_clock::now()).count();
   begin(said(), boot_clock::now() + reply_timeout);
   queue_ = {name, tables.table("locks")};
-  auto const queue = fmt::format(key_text, tables.table("locks"), base::hexadecimal(name));
-  auto const mark = fmt::format(mark_text, tables.table("locks"), base::hexadecimal(who + '/' + name));
-  auto const text = fmt::format(wait_text, queue, std::max<std::int64_t>(1, left), mark, was_free, too_late);
+  auto const mark = who + '/' + name;
+  std::array<value, 3> const values{name, mark, std::max<std::int64_t>(1, left)};
+  text_parameters const texts(values, said());
+  auto const enter = prepared_enter(tables, boot_clock::now() + reply_timeout);
   auto* c = channel_.native();
-  channel_.forget_information();
-  bool const sent = PQenterPipelineMode(c) == 1 &&
-                    PQsendQueryParams(c, text.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 1 &&
-                    PQpipelineSync(c) == 1;
+  bool const sent =
+      PQenterPipelineMode(c) == 1 &&
+      PQsendQueryPrepared(c, enter.c_str(), texts.count(), texts.data(), nullptr, nullptr, 0) == 1 &&
+      PQpipelineSync(c) == 1;
   if (!sent) end_wait(errc::unreachable, said(), channel_.error_message());
   auto r = channel_.collect_pipelined(until + reply_timeout, &stopped);
   if (r.how != reply::outcome::complete) end_wait(errc::unreachable, said(), r.message);
   if (PQexitPipelineMode(c) != 1) end_wait(errc::unreachable, said(), channel_.error_message());
-  for (auto const& one : r.results)
-    if (failed(one.get())) {
-      auto const refused = statement_error(one.get(), said(), where_);
-      channel_.close();
-      throw refused;
-    }
-  auto const how = channel_.informed();
-  return how == was_free   ? queue_entry::was_free
-         : how == too_late ? queue_entry::not_mine
-                           : queue_entry::in_its_turn;
+  for (auto const& one : r.results) {
+    if (is_forgotten(one.get())) end_wait(errc::unreachable, said(), "it was forgotten by the server");
+    if (!failed(one.get())) continue;
+    auto const refused = statement_error(one.get(), said(), where_);
+    channel_.close();
+    throw refused;
+  }
+  auto const rows = decode(r.results.empty() ? nullptr : r.results.back().get()).rows;
+  auto const how = rows.empty() || rows[0].empty() ? 0 : as_int(rows[0][0]);
+  return how == 1 ? queue_entry::was_free : how == 2 ? queue_entry::in_its_turn : queue_entry::not_mine;
 }
 
 bool session::leave_queue(boot_time_point deadline) {

@@ -97,7 +97,7 @@ our_functions(name, types) AS (VALUES  -- 25: text, 20: bigint, 1186: interval, 
   ('permit_seen', '25 25 20 20 1186 25'), ('take_permit', '25 25 20 20 1186 25 28 20 20 1009 1009 1011'),
   ('renew_permit', '25 25'), ('release_permit', '25 25'), ('require_permit', '25 25'),
   ('try_acquire_once', '25 1186 25'), ('take_once', '25 1186 25 28 20'), ('done', '25 25 1186 25'), ('release_once', '25 25'),
-  ('admit', '25 20'), ('granting', '20'), ('begun', ''))
+  ('admit', '25 20'), ('granting', '20'), ('begun', ''), ('enter_queue', '25 25 20'))
 SELECT o.relname, 'belongs to role ' || pg_get_userbyid(o.relowner)
 FROM ours AS o WHERE o.relowner NOT IN (SELECT t.oid FROM trusted AS t)
 UNION ALL
@@ -140,6 +140,7 @@ FROM (VALUES
   (1, 'try_acquire_shared', '25 1186 25'),
   (1, 'admit', '25 20'),
   (1, 'begun', ''),
+  (1, 'enter_queue', '25 25 20'),
   (1, 'granting', '20')) AS e(since, name, types)
 WHERE e.since <= $3::bigint AND NOT EXISTS (
   SELECT 1 FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
