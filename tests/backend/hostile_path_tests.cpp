@@ -358,7 +358,8 @@ TEST_CASE("C12: so are those for permits and once <postgresql>") {
   migrator{postgresql::source(db.as_people())}.up();
   raw_session person(db.as_people());
   CHECK(person.run("SELECT count(*) FROM pg_proc WHERE proname ~ '^rowlock_'"
-                   " AND proconfig @> ARRAY['search_path=pg_catalog, pg_temp']") == "20");
+                   " AND proconfig @> ARRAY['search_path=pg_catalog, pg_temp']") == "21");
+  CHECK(person.run("SELECT rowlock_enter_queue('n', 'p/n', 1000)") == "1");
   for (std::string const take :
        {"shared('n', '1 min')", "exclusive('n', '1 min')", "permit('s', 1, 2, '1 min')"}) {
     auto const term = person.run("SELECT term FROM rowlock_try_acquire_" + take);
