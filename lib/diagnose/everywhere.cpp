@@ -189,6 +189,8 @@ std::optional<opinion> waiting(examination& x) {
     return opinion{verdict::ok, "who waits stands in a line, and is woken"};
   } catch (error const& e) {
     if (e.reason() == errc::schema_missing) throw;  // its table can identify a wait queue
+    if (e.reason() == errc::schema_old)
+      return opinion{verdict::warning, polls(x.words(e)), "rowlock migrate up"};
     return opinion{
         verdict::warning, polls(x.words(e)),
         "Locks are as safe as with it. See what refuses it: the server, a proxy in between, or the folder "

@@ -357,7 +357,7 @@ PAIRS_CASE("wait queues: without the schema's function waiters poll, and are tol
   REQUIRE(other.release("x"));
   CHECK(w.comes_to_have_it());
   std::lock_guard const guard(mutex);
-  CHECK(told.find("rowlock_enter_queue") != told.npos);
+  CHECK(told.find("rowlock_enter_queue\" is missing: `rowlock migrate up` makes it") != told.npos);
   CHECK(told.find("waiting goes on without the server's help") != told.npos);
 }
 

@@ -135,6 +135,9 @@ TEST_CASE("postgresql: grants, schema, writable: one by one") {
   expect(reader, "grants", verdict::unknown, "needs a server that takes writes");
   s.sql("ALTER ROLE app RESET default_transaction_read_only");
 
+  s.sql("DROP FUNCTION rowlock_enter_queue");
+  expect(s.examine(), "waiting", verdict::warning, "rowlock_enter_queue\" is missing", "rowlock migrate up");
+
   s.sql("UPDATE rowlock_meta SET schema_version = 1");
   expect(s.examine(), "schema", verdict::error, "the tables have version 1, this program needs 2",
          "rowlock migrate up");

@@ -27,16 +27,17 @@ statement enter_statement(table_names const& tables) {
           fmt::format("SELECT {}($1::text, $2::text, $3::bigint)", tables.table("enter_queue"))};
 }
 
-/// Whether our function is the tables' owner's.
+/// Whether our function is the tables' owner's. No row: there is none.
 statement enter_trust_statement(table_names const& tables) {
-  return {"enter_queue_owner",
-          fmt::format("SELECT p.proowner OPERATOR(pg_catalog.=) c.relowner OR r.rolsuper "
-                      "FROM pg_catalog.pg_proc AS p "
-                      "JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) p.proowner, "
-                      "pg_catalog.pg_class AS c "
-                      "WHERE p.oid OPERATOR(pg_catalog.=) '{}(text, text, bigint)'::pg_catalog.regprocedure "
-                      "AND c.oid OPERATOR(pg_catalog.=) '{}'::pg_catalog.regclass",
-                      tables.table("enter_queue"), tables.table("locks"))};
+  return {
+      "enter_queue_owner",
+      fmt::format("SELECT p.proowner OPERATOR(pg_catalog.=) c.relowner OR r.rolsuper "
+                  "FROM pg_catalog.pg_proc AS p "
+                  "JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) p.proowner, "
+                  "pg_catalog.pg_class AS c "
+                  "WHERE p.oid OPERATOR(pg_catalog.=) pg_catalog.to_regprocedure('{}(text, text, bigint)') "
+                  "AND c.oid OPERATOR(pg_catalog.=) '{}'::pg_catalog.regclass",
+                  tables.table("enter_queue"), tables.table("locks"))};
 }
 
 // The next waiter has the wait queue as soon as this session leaves it, and then the queue cannot be shared.
@@ -60,7 +61,12 @@ std::string session::prepared_enter(table_names const& tables, boot_time_point d
   auto const what = enter_statement(tables);
   if (!prepared_.contains(what.name)) {
     auto const trusted = execute(enter_trust_statement(tables), {}, deadline).rows;
-    if (trusted.empty() || trusted[0].at(0) != value(std::int64_t{1}))
+    if (trusted.empty())
+      throw error(errc::schema_old,
+                  fmt::format("{}: function {} is missing: `rowlock migrate up` makes it", where_,
+                              tables.table("enter_queue")),
+                  said(), "", 0);
+    if (trusted[0].at(0) != value(std::int64_t{1}))
       throw error(errc::access_denied,
                   fmt::format("{}: {} does not belong to the owner of {}, and so is not called", where_,
                               tables.table("enter_queue"), tables.table("locks")),
