@@ -178,6 +178,7 @@ bool lease::put_free_rows(backend::connection& c, several const& all,
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (!rows[i]) absent.push_back({all.wanted[i].name, to_string(rowlock::strategy::lease)});
   std::vector<backend::step> steps;
+  steps.reserve(absent.size());
   for (auto const& row : absent) steps.push_back({book_.at("lock_insert_free"), row});
   c.execute_each(steps, deadline);
   return true;
