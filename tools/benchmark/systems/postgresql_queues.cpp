@@ -3,7 +3,11 @@
 // process hand the lease on to each other in the order in which they came, as often as rowlock does.
 #include <array>
 #include <deque>
+#include <memory>
 #include <mutex>
+#include <stop_token>
+#include <string>
+#include <utility>
 
 #include "systems/batches.hpp"
 #include "systems/databases.hpp"
