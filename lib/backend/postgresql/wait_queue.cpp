@@ -59,7 +59,9 @@ bool is_taken(PGresult const* left) { return decode(left).rows.at(0).at(1) != va
 // role's rights.
 std::string session::prepared_enter(table_names const& tables, boot_time_point deadline) {
   auto const what = enter_statement(tables);
-  if (!prepared_.contains(what.name)) {
+  // A name whose preparation failed is there, too, without a text.
+  auto const known = prepared_.find(what.name);
+  if (known == prepared_.end() || known->second.sql != what.sql) {
     auto const trusted = execute(enter_trust_statement(tables), {}, deadline).rows;
     if (trusted.empty())
       throw error(errc::schema_old,
