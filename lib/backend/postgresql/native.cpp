@@ -82,9 +82,9 @@ bool keep(reply& r, native_result next) {
   return false;
 }
 
-/// Of a reply's bytes. For a message that is said to be long libpq makes room, and reads as long as more
-/// comes, within one call. Before the first read of a reply nothing is said: that ends with libpq's buffer,
-/// and mostly completes the reply.
+/// Limits a reply's bytes, from its second read on. The first read ends with libpq's buffer, and mostly
+/// completes the reply. Then libpq makes room for a long message, and reads as long as more comes, within one
+/// call.
 class reply_limit {
  public:
   reply_limit(std::shared_ptr<wire> on, std::uint64_t most_bytes)
