@@ -1,5 +1,6 @@
 #include "quorum/members.hpp"
 
+#include <atomic>
 #include <cstdlib>
 #include <rowlock/error.hpp>
 
@@ -36,13 +37,28 @@ program_of_members three_members::program(quorum_options options, std::chrono::m
 }
 
 quorum_mutex three_members::met_others(rowlock::quorum& of_program) {
-  auto other = program();
-  auto theirs = other->make_mutex("x", short_term()).try_acquire();
-  REQUIRE(theirs);
-  REQUIRE(eventually([&] { return theirs->votes() == 3; }));
+  REQUIRE(have_rows(of_program));
   auto mine = of_program.make_mutex("x", short_term());
+  // Two refusals are enough for the caller. So the third member's question may be under way when it goes on:
+  // here each is asked, and has answered.
+  std::atomic<std::size_t> asked = 0;
+  std::atomic<std::size_t> answered = 0;
+  for (auto* const f : all_) {
+    f->sql("UPDATE rowlock_locks SET term = 'gone', ttl = 60000");
+    f->probe->before = [&](std::string const& statement) {
+      if (statement == "lock_take" && ++asked < size) eventually([&] { return asked == size; });
+    };
+    f->probe->after = [&](std::string const& statement) {
+      if (statement == "lock_take") ++answered;
+    };
+  }
   CHECK_FALSE(mine.try_acquire());
-  CHECK(theirs->release() == release_result::released);
+  CHECK(eventually([&] { return answered == size; }));
+  for (auto* const f : all_) {
+    f->probe->before = nullptr;
+    f->probe->after = nullptr;
+    f->sql("UPDATE rowlock_locks SET term = NULL");
+  }
   return mine;
 }
 
