@@ -3,8 +3,10 @@
 #include <rowlock/error.hpp>
 #include <rowlock/held_lock.hpp>
 #include <utility>
+#include <vector>
 
 #include "base/never_destroyed.hpp"
+#include "guard/guard_statements.hpp"
 #include "manager/manager.hpp"
 #include "strategy/permits.hpp"
 
@@ -63,6 +65,10 @@ bool held_lock::done(std::chrono::milliseconds keep_for, std::string const& resu
   if (!live_ || !manager_->record(hold_, keep_for, result)) return false;
   live_ = false;
   return true;
+}
+
+std::vector<guard_statement> held_lock::guard_statements(placeholders style) const {
+  return guard::guard_statements({manager_, hold_, live_}, style);
 }
 
 bool held_lock::exchange(std::int64_t units) {

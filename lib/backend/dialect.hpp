@@ -48,6 +48,15 @@ struct migrating {
   };
 };
 
+/// For held_lock::guard_statements(): guards that a driver of the program's own runs.
+struct guards_elsewhere {
+  std::span<std::string_view const> statements{};  ///< names, in the order in which they run
+  std::string_view before{};                       ///< begins each text
+  bool numbered = false;                           ///< drivers have $1, $2, ...; otherwise ?
+  /// Any bytes as a literal that means the same under all settings, of letters, digits and quotes.
+  std::string (*literal)(std::string_view) = nullptr;
+};
+
 struct dialect {
   std::string_view name;  ///< "sqlite", "postgresql", "mysql"
   std::span<sql_text const> statements{};
@@ -72,6 +81,7 @@ struct dialect {
   /// The database is a file on this machine. For remedies.
   bool is_file = false;
   backend::migrating migrating{};
+  guards_elsewhere elsewhere{};
   /// Some statements have volatile_mark.
   bool flushes_less = false;
   /// It may forget grants, and grants nothing without a pulse. The kinds of table that it keeps those in.

@@ -49,9 +49,10 @@ constexpr std::string_view shipped_prefix = "rowlock_";
 constexpr char const* durable_suffix = " durable";
 
 // Statements that also exist for permits, whose table has the same columns but for `generation`.
-constexpr std::array<std::string_view, 12> of_permits_too{
-    "lock_read", "lock_renew_due", "lock_renew",    "lock_check", "lock_extend", "lock_set_note",
-    "lock_idle", "guard_lock",     "guard_require", "guard_look", "lock_hidden", "lock_locked_by"};
+constexpr std::array<std::string_view, 13> of_permits_too{
+    "lock_read",     "lock_renew_due", "lock_renew",    "lock_check",    "lock_extend",
+    "lock_set_note", "lock_idle",      "guard_lock",    "guard_require", "guard_elsewhere",
+    "guard_look",    "lock_hidden",    "lock_locked_by"};
 
 // What a statement has between these marks is not for permits.
 constexpr std::string_view of_a_lock = "/* of a lock */";

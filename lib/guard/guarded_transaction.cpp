@@ -25,13 +25,6 @@ using backend::value;
 
 namespace {
 
-constexpr char const* was_recorded = "it was recorded as done";
-
-[[noreturn]] void refuse(std::string const& name, char const* why) {
-  throw error(errc::lock_lost,
-              fmt::format("'{}' is not held any more ({}): roll the transaction back", name, why));
-}
-
 /// Pauses between tries for a row that a transaction has locked. A wait in the server would depend on the
 /// program's settings.
 class look_again {
@@ -108,7 +101,7 @@ void guarded_transaction::commit_guarded(std::vector<required_lock> const& locks
   std::vector<std::vector<value>> which;
   which.reserve(locks.size());
   for (auto const& one : locks) {
-    expect_requirable(one);
+    expect_requirable_here(one);
     which.push_back({one.hold->facts().name, one.hold->facts().term.value});
   }
   bool const of_locks = std::none_of(locks.begin(), locks.end(), [](auto const& one) {
@@ -121,30 +114,18 @@ void guarded_transaction::commit_guarded(std::vector<required_lock> const& locks
   caller_->commit();
 }
 
-void guarded_transaction::expect_requirable(required_lock const& lock) {
-  auto const& held = *lock.hold;
-  auto const& facts = held.facts();
-  if (!holding::traits_of(facts).has_expiry)
-    throw error(errc::unsupported,
-                fmt::format("'{}' is held with {} on a session of the manager's, which can end at any "
-                            "moment: use lease or unique_insert, or transaction::lock()",
-                            facts.name, to_string(facts.strategy)));
+void guarded_transaction::expect_requirable_here(required_lock const& lock) {
   auto const& here = engine().database;
   if (here.number() == 0) (void)engine().pool.borrow(reply_deadline());
   if (lock.manager->parts().database.number() != here.number())
     throw error(errc::invalid_argument,
-                fmt::format("'{}' is a lock of another database than this lock_manager's: {}", facts.name,
-                            here.describe()));
-  // Trust that has ended does not come back.
-  if (!lock.live || !held.valid() || !lock.hold->share_term())
-    lost(lock, held.held() ? held.why_expired() : held.loss());
-  auto const& home = lock.manager->parts().database;
-  if (home.gone(facts.server)) lost(lock, loss_reason::row_gone);
-  lock.hold->mark_guarded();
+                fmt::format("'{}' is a lock of another database than this lock_manager's: {}",
+                            lock.hold->facts().name, here.describe()));
+  expect_requirable(lock);
 }
 
 void guarded_transaction::require_one(required_lock const& lock) {
-  expect_requirable(lock);
+  expect_requirable_here(lock);
   auto const& facts = lock.hold->facts();
   depend_on(lock, "guard_require", {facts.name, facts.term.value});
 }
@@ -155,7 +136,7 @@ void guarded_transaction::done(required_lock const& lock, std::chrono::milliseco
   auto const& facts = lock.hold->facts();
   managing::recording::require_recordable(facts, keep_for, result);
   caller_->expect_transaction();
-  expect_requirable(lock);
+  expect_requirable_here(lock);
   // Before it is sent, so that other threads know the record by its term.
   auto const as = lock.hold->term_of_record();
   lock.hold->mark_recorded_in_transaction();
@@ -238,12 +219,6 @@ guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts c
     if (e.reason() == errc::snapshot_too_old) return guarded::old_snapshot;
     throw;
   }
-}
-
-void guarded_transaction::lost(required_lock const& lock, std::optional<loss_reason> why) {
-  if (why) lock.manager->parts().expiries.report_lost(lock.hold, *why);
-  auto const* const how = lock.hold->recorded() ? was_recorded : "it was given back";
-  refuse(lock.hold->facts().name, why ? to_string(*why) : how);
 }
 
 void guarded_transaction::too_old(std::string const& name) {

@@ -11,18 +11,12 @@
 #include <vector>
 
 #include "backend/caller_connection.hpp"
+#include "guard/required_lock.hpp"
 #include "manager/manager.hpp"
 #include "strategy/quarantine.hpp"
 #include "strategy/row_lock.hpp"
 
 namespace rowlock::guard {
-
-/// A lock that a transaction will depend on.
-struct required_lock {
-  std::shared_ptr<managing::manager> manager;
-  std::shared_ptr<holding::hold> hold;
-  bool live = false;  ///< not released by its handle
-};
 
 /// Used by one thread at a time.
 class guarded_transaction {
@@ -57,7 +51,7 @@ class guarded_transaction {
   void expect_this_database();
   static void sort(std::vector<required_lock>&);
   /// Checks without the transaction.
-  void expect_requirable(required_lock const&);
+  void expect_requirable_here(required_lock const&);
   void require_one(required_lock const&);
   /// Repeats `statement` until it has changed the lock's row.
   void depend_on(required_lock const&, char const* statement, std::vector<backend::value> const& parameters);
@@ -67,7 +61,6 @@ class guarded_transaction {
   void commit_guarded(std::vector<required_lock> const&);
   guarded attempt(holding::grant_facts const&, char const* statement,
                   std::vector<backend::value> const& parameters);
-  [[noreturn]] void lost(required_lock const&, std::optional<loss_reason>);
   [[noreturn]] void too_old(std::string const& name);
   bool lock_one(std::string const& name, wait_policy const&);
   void refuse_own_insert(std::string const& name);

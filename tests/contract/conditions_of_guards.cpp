@@ -74,6 +74,30 @@ PAIRS_CASE("at_once_guard: COMMIT behind it fails unless it finds name and term,
   CHECK(goes_on("x", x.term));
 }
 
+STATEMENT_CASE("guard_elsewhere: goes on by name, term and database, of what is not revoked") {
+  held_lock_of_another x(f);
+  auto const here = backend::as_text(x.s.run("meta_read", {}).rows.at(0).at(0));
+  auto const goes_on = [&](std::string const& name, term_id const& term, std::string const& database) {
+    statements program(f);
+    program.session->script(begin_of(f), statements::soon());
+    try {
+      program.run("guard_elsewhere", {name, term.value, database});
+      return true;
+    } catch (error const&) {
+      return false;
+    }
+  };
+  CHECK(goes_on("x", x.term, here));
+  CHECK_FALSE(goes_on("x", x.term, base::random_id()));
+  CHECK_FALSE(goes_on("x", {base::random_id()}, here));
+  CHECK_FALSE(goes_on("y", x.term, here));
+  x.set("revoked = " + yes(f));
+  CHECK_FALSE(goes_on("x", x.term, here));
+  x.set("revoked = " + no(f));
+  CHECK(goes_on("x", x.term, here));
+  CHECK(x.other.has_still("y"));
+}
+
 STATEMENT_CASE("guard_look, guard_lock: the term of the name, if it is there") {
   held_lock_of_another x(f);
   auto const seen = [&](std::string const& name, term_id const& term) {

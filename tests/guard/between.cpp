@@ -23,7 +23,7 @@ class waiting_role {
     f_.sql("CREATE ROLE " + name_ + "; GRANT USAGE ON SCHEMA " + schema + " TO " + name_ +
            "; GRANT ALL ON ALL TABLES IN SCHEMA " + schema + " TO " + name_ + "; CREATE FUNCTION " + schema +
            ".at_queue() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$ BEGIN IF current_query() LIKE "
-           "'%FOR UPDATE SKIP LOCKED%' THEN PERFORM pg_advisory_lock_shared(" +
+           "'%FOR UPDATE%' THEN PERFORM pg_advisory_lock_shared(" +
            queue_ + "); PERFORM pg_advisory_unlock_shared(" + queue_ +
            "); END IF; RETURN true; END $$; ALTER TABLE rowlock_locks ENABLE ROW LEVEL SECURITY; "
            "CREATE POLICY queue ON rowlock_locks USING (" +
@@ -119,5 +119,38 @@ TEST_CASE_TEMPLATE(
       }
       if (reason) p->run("ROLLBACK");
       CHECK(test::number(f, f.read_counter()) == (reason ? 0 : 7));
+    }
+}
+
+TEST_CASE("guard_statements: what is committed between their snapshot and their lock counts") {
+  libpq_on_postgresql f;
+  f.make_counter();
+  waiting_role role(f);
+  f.sql("GRANT ALL ON " + f.table("counter") + " TO " + role.name());
+  auto const m = f.manager();
+  for (auto const& level : levels_of<libpq_on_postgresql>())
+    for (auto const& change : commits_between) {
+      CAPTURE(level);
+      CAPTURE(std::string(change.name));
+      f.sql("DELETE FROM rowlock_locks");
+      f.sql(f.set_counter(0));
+      auto held = *m->make_mutex("a").acquire();
+      auto const guards = held.guard_statements(placeholders::none);
+      auto const p = f.open();
+      p->run("SET ROLE " + role.name());
+      begin(f, *p, level);
+      p->run(f.set_counter(7));
+      bool passed = false;
+      auto const guard = [&] {
+        try {
+          p->run(guards.at(0).text);
+          passed = true;
+        } catch (refused_statement const&) {  // the transaction is aborted
+        }
+      };
+      role.pause(guard, [&] { f.sql(change.sql); });
+      CHECK(passed == (!change.is_lost && level == "READ COMMITTED"));
+      p->run("COMMIT");
+      CHECK(test::number(f, f.read_counter()) == (passed ? 7 : 0));
     }
 }

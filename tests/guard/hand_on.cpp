@@ -56,6 +56,9 @@ TEST_CASE_TEMPLATE("hand-on: a term that a transaction has asked by ends with it
     p->run(end);
     CHECK_FALSE(required.goes_on());
   }
+  wanted stated(*m);
+  CHECK(!stated.held.guard_statements().empty());
+  CHECK_FALSE(stated.goes_on());
   wanted committed(*m);
   begin(f, *p);
   tx->execute_commit(committed.held);

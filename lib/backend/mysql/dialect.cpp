@@ -6,6 +6,7 @@
 
 #include "backend/embedded.hpp"
 #include "backend/mysql/checks.hpp"
+#include "base/text.hpp"
 
 namespace rowlock::backend::mysql {
 
@@ -45,6 +46,13 @@ std::string as_script(std::string_view text) {
 
 constexpr std::array<std::string_view, 2> pulse_tables{"pulse", "quarantine"};
 
+std::string literal(std::string_view bytes) { return fmt::format("X'{}'", base::hexadecimal(bytes)); }
+
+constexpr std::array<std::string_view, 2> guards_in_order{"guard_elsewhere", "guard_require"};
+// As in the procedures: from the version on that has the setting on by default.
+constexpr std::string_view before_guards = "/*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */ ";
+constexpr guards_elsewhere guards{.statements = guards_in_order, .before = before_guards, .literal = literal};
+
 }  // namespace
 
 dialect const& mysql_dialect() {
@@ -66,6 +74,7 @@ dialect const& mysql_dialect() {
                                        .call_in_vain = call_in_vain,
                                        .no_routine = no_routine,
                                        .as_script = as_script},
+                         .elsewhere = guards,
                          .pulse_tables = pulse_tables,
                          .remembers_pulse = true,
                          .has_queues = true,

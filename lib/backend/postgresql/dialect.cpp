@@ -6,6 +6,7 @@
 
 #include "backend/embedded.hpp"
 #include "backend/postgresql/checks.hpp"
+#include "base/text.hpp"
 
 namespace rowlock::backend::postgresql {
 
@@ -36,6 +37,14 @@ std::string finish_routine(std::string_view routine) {
 
 constexpr std::array<std::string_view, 3> pulse_tables{"reach", "pulse", "quarantine"};
 
+std::string literal(std::string_view bytes) {
+  return fmt::format("pg_catalog.convert_from(pg_catalog.decode('{}', 'hex'), 'UTF8')",
+                     base::hexadecimal(bytes));
+}
+
+constexpr std::array<std::string_view, 1> guards_in_order{"guard_elsewhere"};
+constexpr guards_elsewhere guards{.statements = guards_in_order, .numbered = true, .literal = literal};
+
 }  // namespace
 
 dialect const& postgresql_dialect() {
@@ -50,6 +59,7 @@ dialect const& postgresql_dialect() {
                                        .made_by_another = made_by_another,
                                        .way_out = way_out,
                                        .finish_routine = finish_routine},
+                         .elsewhere = guards,
                          .flushes_less = true,
                          .pulse_tables = pulse_tables,
                          .has_queues = true,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <rowlock/export.hpp>
+#include <rowlock/guard_statement.hpp>
 #include <rowlock/types.hpp>
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 namespace rowlock::holding {
 class hold;
@@ -30,8 +32,8 @@ class semaphore;
 /// May outlive its lock_manager, which has released the lock by then. A handle that was moved from is like a
 /// released one: valid() is false, release() does nothing, and the other members describe the former lock.
 ///
-/// Exception safety: only extend(), set_note(), detach(), done(), try_upgrade(), downgrade() and
-/// loss_details() throw. The handle is then as it was, unless documented otherwise.
+/// Exception safety: only extend(), set_note(), detach(), done(), guard_statements(), try_upgrade(),
+/// downgrade() and loss_details() throw. The handle is then as it was, unless documented otherwise.
 ///
 /// Thread safety: distinct handles are independent, also those of one recursive lock. Const members,
 /// extend(), set_note() and release() of one handle may be called concurrently, so a callback of its
@@ -116,6 +118,36 @@ class ROWLOCK_EXPORT held_lock {
   /// - errc::invalid_argument: `keep_for` is not between 1 ms and 100 years, or `result` is not UTF-8 of at
   ///   most 1024 bytes.
   [[nodiscard]] bool done(std::chrono::milliseconds keep_for, std::string const& result = {});
+
+  /// Statements by which a transaction on any driver depends on this lock: what basic_transaction::require()
+  /// is for the drivers that rowlock knows. Sends nothing.
+  ///
+  /// Run all of them in their order, one by one, in the program's own transaction, as its last statements
+  /// before COMMIT. Read the reply of each before the next is sent. After any error of one send ROLLBACK, and
+  /// read the command tag of COMMIT on PostgreSQL: an aborted transaction answers COMMIT with ROLLBACK, and
+  /// no error. With several locks, take them in the order of their names.
+  ///
+  /// Promised: if all have succeeded, the term was never taken over, revoked or released before that
+  /// transaction's end, whatever any clock did. The statements wait for another session that has the row
+  /// locked, as long as the program's own lock time-out says. They do not prolong the term or move
+  /// trusted_until().
+  ///
+  /// Not promised:
+  /// - Why one failed: the lock is lost, or the transaction's snapshot is older than the take, or (PostgreSQL
+  ///   above READ COMMITTED) than a renewal. Ask valid(), and begin the transaction again if it is true.
+  /// - In autocommit they guard nothing. MariaDB refuses them there, and PostgreSQL what came by the simple
+  ///   query protocol. MySQL and SQLite can't see it.
+  /// - After ROLLBACK TO SAVEPOINT from before them they guard nothing: run them again.
+  /// - On MySQL and MariaDB COMMIT after a failed one commits.
+  ///
+  /// The texts hold for this term, as long as the handle has the lock. From this call on a release can take
+  /// longer, as for a lock that was required, and the lock is not handed to another thread without a round
+  /// trip.
+  /// @throws error
+  /// - errc::lock_lost: valid() is false.
+  /// - errc::unsupported: row_lock.
+  [[nodiscard]] std::vector<guard_statement> guard_statements(
+      placeholders style = placeholders::native) const;
 
   /// For a shared_mutex: turns a reader's lock into a writer's, if there is no other reader. One attempt, a
   /// few round trips. The new term has a higher token than all before, and a new loss_token(): ask for it

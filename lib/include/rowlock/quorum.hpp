@@ -59,6 +59,10 @@ class ROWLOCK_EXPORT quorum_lock {
   /// @throws error(errc::invalid_argument) if `duration` is not between 1 ms and the quorum's longest ttl
   [[nodiscard]] bool extend(std::chrono::milliseconds duration);
 
+  /// One member's statements would pass while another owner has the lock by the other members: use
+  /// basic_transaction::admit().
+  void guard_statements() const = delete;
+
   /// Releases the lock at all members at once. Blocks for their manager_options::release_timeout at most.
   /// @return released if a majority has released it. A member that did not answer releases it later, or it
   /// expires there. already_lost if the loss was reported before, by the event hook and loss_token()

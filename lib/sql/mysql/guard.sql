@@ -24,6 +24,18 @@ FOR UPDATE SKIP LOCKED
 UPDATE rowlock_locks SET renewals = renewals + 1
 WHERE name = $1 AND term = $2 AND revoked = 0
 
+-- guard_lock for a driver of the program's own (held_lock::guard_statements), which has no session of the manager's to ask, and reads
+-- no answer: waits for a locked row, and a sub-select of two rows is an error where the row is missing, or plain reads don't see
+-- it with that term. guard_require follows. $3: the database. MariaDB knows whether a transaction is open.
+-- name: guard_elsewhere
+SELECT IF(count((SELECT s.term FROM rowlock_locks AS s WHERE s.name = l.name AND s.term = l.term)) = 1, 1,
+  (SELECT 1 UNION ALL SELECT 2)) AS held
+FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
+WHERE l.name = $1 AND l.term = $2 AND l.revoked = 0
+  AND (SELECT m.database_id FROM rowlock_meta AS m WHERE m.id = 1) = $3
+  /*M! AND (@@in_transaction = 1 OR @@autocommit = 0) */
+FOR UPDATE
+
 -- A plain read: with which strategy this transaction sees the name used. For a message.
 -- name: guard_strategy
 SELECT strategy FROM rowlock_locks WHERE name = $1

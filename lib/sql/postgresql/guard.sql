@@ -6,29 +6,43 @@
 -- better than the server's own, so each of those is named with its schema, here and where unique_set_token and meta_read
 -- run on the program's connection; types are those that are the grammar's own words. [C12]
 
+-- The lock's row, by name and term, locked in its newest version.
+-- The sub-select looks for the highest generation by the key from its end: a row below that never counts, and an old snapshot costs
+-- nothing (C92).
+-- fragment: held_row
+SELECT term FROM rowlock_locks
+  WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+    /* of a lock */ AND generation OPERATOR(pg_catalog.=) (
+      SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1) /* end */
+  FOR UPDATE
+-- end
+
 -- Locks the lock's row, by name and term: whoever would take it over waits for the end of the transaction. (FOR KEY SHARE would let
 -- a takeover pass.) Nothing is written, so a guard costs no dead row, and no waiter takes it for a renewal.
 -- Another transaction may have the row: a renewal, for a moment; a take that is going to be refused; another guard of the
 -- same term. It is skipped then, and the caller looks again. Above READ COMMITTED a row that was changed since the
 -- snapshot is error 40001, also where it was only renewed.
--- The sub-select looks for the highest generation by the key from its end: a row below that never counts, and an old snapshot costs
--- nothing (C92).
 -- name: guard_require
-SELECT term FROM rowlock_locks
-WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
-  /* of a lock */ AND generation OPERATOR(pg_catalog.=) (
-    SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1) /* end */
-FOR UPDATE SKIP LOCKED
+<<held_row >> SKIP LOCKED
 
 -- The same for a COMMIT that is sent behind it, before its answer is known: no row is an error, which keeps COMMIT from running.
 -- (count(*), because a constant is divided when the statement is planned.)
 -- name: at_once_guard
-SELECT 1::bigint OPERATOR(pg_catalog./) pg_catalog.count(*) FROM (
-  SELECT term FROM rowlock_locks
-  WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
-    AND generation OPERATOR(pg_catalog.=) (
-      SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
-  FOR UPDATE SKIP LOCKED) AS guarded
+SELECT 1::bigint OPERATOR(pg_catalog./) pg_catalog.count(*) FROM (<<held_row >> SKIP LOCKED) AS guarded
+
+-- The same for a driver of the program's own (held_lock::guard_statements), which has no session of the manager's to ask: waits for
+-- a locked row, and no row is an error, which aborts the transaction. $3: the database. An autocommitted statement is recognized
+-- if it came by the simple protocol: its transaction began with it. (The texts can't be cast; count(*) keeps them from being cast
+-- when the statement is planned.)
+-- name: guard_elsewhere
+SELECT CASE
+    WHEN pg_catalog.transaction_timestamp() OPERATOR(pg_catalog.=) pg_catalog.statement_timestamp()
+      THEN CAST('rowlock: no transaction is open: BEGIN before. Rows: ' OPERATOR(pg_catalog.||) pg_catalog.count(*) AS bigint)
+    WHEN pg_catalog.count(*) OPERATOR(pg_catalog.=) 0
+      THEN CAST('rowlock: the lock is not held: roll back. Rows: ' OPERATOR(pg_catalog.||) pg_catalog.count(*) AS bigint)
+    ELSE 1 END AS held
+FROM (<<held_row >>) AS guarded
+WHERE (SELECT database_id FROM rowlock_meta WHERE id OPERATOR(pg_catalog.=) 1) OPERATOR(pg_catalog.=) $3
 
 -- A plain read: with which strategy this transaction sees the name used. For a message.
 -- name: guard_strategy

@@ -8,6 +8,15 @@ UPDATE rowlock_locks SET renewals = renewals + 1
 WHERE name = ?1 AND term = ?2 AND revoked = 0
 RETURNING term
 
+-- The same for a driver of the program's own (held_lock::guard_statements). Without the row its columns are NULL, which name may
+-- not be: that error ends the whole transaction, so that COMMIT fails. ?3: the database.
+-- name: guard_elsewhere
+INSERT OR ROLLBACK INTO rowlock_locks
+SELECT held.* FROM (SELECT 1) LEFT JOIN rowlock_locks AS held ON held.name = ?1 AND held.term = ?2 AND held.revoked = 0
+  AND (SELECT database_id FROM rowlock_meta WHERE id = 1) = ?3
+WHERE true
+ON CONFLICT DO UPDATE SET renewals = renewals + 1
+
 -- A plain read: with which strategy this transaction sees the name used. For a message.
 -- name: guard_strategy
 SELECT strategy FROM rowlock_locks WHERE name = ?1
