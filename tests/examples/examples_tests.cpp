@@ -208,5 +208,52 @@ TEST_CASE_TEMPLATE("transfer: many processes move money, and none appears or dis
   CHECK(p.number("SELECT balance FROM accounts WHERE owner = 'bob'") == 100);
 }
 
+/// A program that counts over a driver of its own: none of many processes counts over another, and what is
+/// not held any more is not committed. `revoking` makes each count revoke the lock itself, in the same
+/// transaction: the guard sees that, and nothing of it is left.
+void count_guarded(kind k, std::string const& program, std::string const& revoking) {
+  place p(k);
+  p.script("CREATE TABLE counter (n integer NOT NULL); INSERT INTO counter VALUES (0)");
+  auto const together = run_together(4, {program, p.url(), "10"});
+  CHECK(together.with_status(0) == 4);
+  CHECK(together.saying("counted") == 4);
+  CHECK(p.number("SELECT n FROM counter") == 40);
+  p.script(revoking);
+  auto const alone = run_together(1, {"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1", program, p.url(), "1"});
+  CHECK(alone.statuses.at(0) == 1);
+  auto const* const why = k == kind::postgresql
+                              ? "not committed: ERROR:  invalid input syntax for type bigint: "
+                                "\"rowlock: the lock is not held"
+                          : is_sqlite(k) ? "not committed: NOT NULL constraint failed"
+                                         : "not committed: Subquery returns more than 1 row";
+  CHECK(alone.saying(why) == 1);
+  CHECK(p.number("SELECT n FROM counter") == 40);
+}
+
+constexpr char const* revoking_postgresql =
+    "CREATE FUNCTION revoke_it() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE rowlock_locks SET "
+    "revoked "
+    "= true; RETURN NEW; END $$; CREATE TRIGGER revoking AFTER UPDATE ON counter FOR EACH ROW EXECUTE "
+    "FUNCTION "
+    "revoke_it()";
+constexpr char const* revoking_others =
+    "CREATE TRIGGER revoking AFTER UPDATE ON counter FOR EACH ROW BEGIN UPDATE rowlock_locks SET revoked = "
+    "1; "
+    "END";
+
+TEST_CASE("guard_pqxx <postgresql>: commits only while the lock is held") {
+  count_guarded(kind::postgresql, ROWLOCK_EXAMPLE_GUARD_PQXX, revoking_postgresql);
+}
+#ifdef ROWLOCK_EXAMPLE_GUARD_ASIO
+TEST_CASE("guard_asio <postgresql>: commits only while the lock is held") {
+  count_guarded(kind::postgresql, ROWLOCK_EXAMPLE_GUARD_ASIO, revoking_postgresql);
+}
+#endif
+TEST_CASE_TEMPLATE("guard_qt: commits only while the lock is held", On, on_sqlite, on_postgresql, on_mariadb,
+                   on_mysql) {
+  bool const postgresql = On::kind == kind::postgresql;
+  count_guarded(On::kind, ROWLOCK_EXAMPLE_GUARD_QT, postgresql ? revoking_postgresql : revoking_others);
+}
+
 }  // namespace
 }  // namespace rowlock::test
