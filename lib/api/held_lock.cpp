@@ -18,19 +18,53 @@ held_lock::held_lock(std::shared_ptr<managing::manager> m, std::shared_ptr<holdi
 // A moved-from handle keeps its facts.
 // NOLINTBEGIN(performance-move-constructor-init)
 held_lock::held_lock(held_lock&& other) noexcept
-    : manager_(other.manager_), hold_(other.hold_), live_(other.live_.exchange(false)) {}
+    : manager_(other.manager_),
+      hold_(other.hold_),
+      live_(other.live_.exchange(false)),
+      later_(other.later_) {}
 // NOLINTEND(performance-move-constructor-init)
 
 held_lock& held_lock::operator=(held_lock&& other) noexcept {
   if (this == &other) return *this;
-  (void)release();
+  end();
   manager_ = other.manager_;
   hold_ = other.hold_;
   live_ = other.live_.exchange(false);
+  later_ = other.later_;
   return *this;
 }
 
-held_lock::~held_lock() { (void)release(); }
+held_lock::~held_lock() { end(); }
+
+void held_lock::end() noexcept {
+  if (later_)
+    release_later();
+  else
+    (void)release();
+}
+
+void held_lock::release_later() noexcept {
+  if (live_.exchange(false)) manager_->release_later(hold_);
+}
+
+void held_lock::async_release_with(executor where, std::unique_ptr<async_handler<release_result>> whom) {
+  manager_->refuse_if_ended();
+  bool const mine = live_.exchange(false);
+  try {
+    manager_->asynchronous().run(std::make_unique<managing::errand_for<release_result>>(
+                                     manager_, std::move(where), std::move(whom),
+                                     [m = manager_, h = hold_, mine] {
+                                       auto const what = mine ? m->release(h) : release_result::released;
+                                       bool const by_the_end =
+                                           what == release_result::already_lost && !h->loss();
+                                       return by_the_end ? release_result::released : what;
+                                     }),
+                                 true);
+  } catch (...) {
+    live_ = mine;
+    throw;
+  }
+}
 
 std::string const& held_lock::name() const noexcept { return hold_->facts().name; }
 term_id const& held_lock::term() const noexcept {

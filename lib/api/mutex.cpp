@@ -6,6 +6,7 @@
 #include <rowlock/mutex.hpp>
 #include <vector>
 
+#include "api/asynchronous.hpp"
 #include "api/mutex_state.hpp"
 #include "base/deadline.hpp"
 #include "base/never_destroyed.hpp"
@@ -109,6 +110,11 @@ acquisition basic_mutex::try_acquire() {
 acquisition basic_mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
   auto const s = there();
   return s->acquire({.deadline = base::deadline_after(timeout)}, std::move(stop));
+}
+
+async_start<acquisition> basic_mutex::async(async_wait how) const {
+  auto const s = there();
+  return take_asynchronously(s->manager, s->spec, how);
 }
 
 void basic_mutex::lock() {

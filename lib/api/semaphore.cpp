@@ -1,6 +1,7 @@
 #include <rowlock/error.hpp>
 #include <rowlock/semaphore.hpp>
 
+#include "api/asynchronous.hpp"
 #include "api/semaphore_state.hpp"
 #include "base/deadline.hpp"
 #include "base/never_destroyed.hpp"
@@ -22,12 +23,20 @@ std::string const& semaphore::name() const noexcept {
   return state_ ? state_->spec.name : none;
 }
 
+managing::lock_spec semaphore::state::of(std::int64_t units) const {
+  return manager->spec(spec.name, spec.options, false,
+                       managing::permit_spec{.units = units, .limit = spec.permit->limit});
+}
+
+async_start<acquisition> semaphore::async(std::int64_t units, async_wait how) const {
+  auto const s = there();
+  return take_asynchronously(s->manager, s->of(units), how);
+}
+
 acquisition semaphore::acquire(std::int64_t units, managing::wait_policy const& p,
                                std::stop_token stop) const {
   auto const s = there();
-  auto const& usual = s->spec;
-  auto const spec = s->manager->spec(usual.name, usual.options, false,
-                                     managing::permit_spec{.units = units, .limit = usual.permit->limit});
+  auto const spec = s->of(units);
   auto came = s->manager->acquire(spec, p, std::move(stop));
   if (!came.won) return {came.why, std::move(came.holder)};
   return held_lock(s->manager, std::move(came.won));

@@ -52,8 +52,8 @@ bool calls::wait_until_gone(int others_than, boot_time_point deadline) {
 outside::outside() noexcept : left_(std::exchange(left_behind, innermost)) {}
 outside::~outside() { left_behind = left_; }
 
-serving::serving() noexcept { serves = true; }
-serving::~serving() { serves = false; }
+serving::serving() noexcept : before_(std::exchange(serves, true)) {}
+serving::~serving() { serves = before_; }
 
 bool inside_the_library() noexcept { return serves || innermost != nullptr; }
 

@@ -48,6 +48,9 @@ class ROWLOCK_EXPORT serving {
   ~serving();
   serving(serving const&) = delete;
   serving& operator=(serving const&) = delete;
+
+ private:
+  bool const before_;
 };
 
 /// While it lives, the calling thread runs code of the program: a hook or a policy.

@@ -1,5 +1,6 @@
 #include "base/task_queue.hpp"
 
+#include <algorithm>
 #include <system_error>
 
 #include "base/calls.hpp"
@@ -7,17 +8,30 @@
 
 namespace rowlock::base {
 
-task_queue::~task_queue() {
+task_queue::~task_queue() { stop({}); }
+
+void task_queue::stop(std::thread::id spare) noexcept {
+  std::vector<std::jthread> ending;
   {
     std::lock_guard const guard(mutex_);
+    stopped_ = true;
     std::erase_if(line_, [](auto const& e) { return e.how == kind::may_be_dropped; });
+    ending.swap(threads_);
   }
-  for (auto& t : threads_) t.request_stop();
+  for (auto& t : ending) t.request_stop();
+  for (auto& t : ending)
+    if (t.get_id() == spare) t.detach();
+}
+
+bool task_queue::has(std::thread::id id) const noexcept {
+  std::lock_guard const guard(mutex_);
+  return std::any_of(threads_.begin(), threads_.end(), [id](auto const& t) { return t.get_id() == id; });
 }
 
 bool task_queue::run(task what, kind how, std::size_t most) {
   std::lock_guard const guard(mutex_);
-  if (how == kind::may_be_dropped && line_.size() >= most) return false;
+  auto const room = idle_ + most_threads_ - threads_.size();
+  if (stopped_ || (how == kind::may_be_dropped && line_.size() >= room + most)) return false;
   if (line_.size() >= idle_ && threads_.size() < most_threads_) {
     try {
       threads_.emplace_back([this](std::stop_token stop) { serve(std::move(stop)); });

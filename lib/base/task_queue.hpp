@@ -28,9 +28,13 @@ class ROWLOCK_EXPORT task_queue {
   task_queue(task_queue const&) = delete;
   task_queue& operator=(task_queue const&) = delete;
 
-  /// `what` throws nothing. @return false if the task was dropped (`most` are waiting), or if no thread can
-  /// be started
+  /// `what` throws nothing. @return false if the task was dropped (`most` wait for a thread), if no thread
+  /// can be started, or after stop()
   bool run(task what, kind, std::size_t most = 256);
+  /// Whether it is one of the threads.
+  bool has(std::thread::id) const noexcept;
+  /// As the destructor, but does not wait for the thread `spare`.
+  void stop(std::thread::id spare) noexcept;
 
  private:
   void serve(std::stop_token);
@@ -41,10 +45,11 @@ class ROWLOCK_EXPORT task_queue {
   };
   char const* const name_;
   std::size_t const most_threads_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any come_;
   std::deque<waiting_task> line_;
   std::size_t idle_ = 0;
+  bool stopped_ = false;
   std::vector<std::jthread> threads_;  ///< last: they end first
 };
 

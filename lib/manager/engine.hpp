@@ -66,6 +66,9 @@ struct engine {
   std::chrono::milliseconds hand_on_for{50};
   std::chrono::milliseconds confirmed_for = base::confirmed_for;
   std::stop_source closing;
+  /// Whether the dispatcher drives all calls that take one name, and the calling thread only waits. (Tests of
+  /// blocking calls set it, to test asynchronous ones.)
+  inline static std::atomic<bool> dispatches{false};
   base::calls under_way;
   std::atomic<boot_time_point> told_of_quarantine_until{};
   /// The database has accepted a write, so a later refusal (a switch-over, a full disk) can pass.

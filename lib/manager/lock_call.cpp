@@ -26,6 +26,16 @@ constexpr int soon_again = 5;
 
 }  // namespace
 
+void tell_refused(engine const& in, std::span<lock_spec const> specs, taken const& t,
+                  boot_time_point began) noexcept {
+  if (!t.won.empty() || t.why == acquire_status::cancelled) return;
+  in.events.report({.kind = event_kind::refused,
+                    .name = specs.size() == 1 ? specs.front().name : t.busy,
+                    .duration = boot_clock::now() - began,
+                    .message = to_string(t.why),
+                    .label = specs.front().options.label});
+}
+
 lock_call::lock_call(engine& e, std::span<lock_spec const> specs, wait_policy p, std::stop_token stop,
                      waiting::bell& to_ring)
     : engine_(e),
@@ -237,6 +247,26 @@ void lock_call::ask() {
   } catch (error const& e) {
     failure_ = e;
   }
+}
+
+void lock_call::find_no_room() {
+  auto const& asked = *run_.asks();
+  failure_.reset();
+  granted_ = false;
+  if (asked.what == question::kind::stand) {
+    queue_.reset();
+    (void)queue_of(static_cast<std::size_t>(asked.of.data() - specs_.data()));
+  } else if (waits_.attempts() == 0 && (wait_policy_.one_attempt || wait_policy_.over())) {
+    failure_ = error(errc::too_many_connections,
+                     fmt::format("'{}': all connections for such locks are in use", any_.name));
+  }
+}
+
+// Not what is this one's or that one's alone: a connection that was not waited for, or of another kind.
+void lock_call::share_answer(lock_call const& other) {
+  if (other.stopped() || &engine_.pool_of(any_.strategy) != &engine_.pool_of(other.any_.strategy)) return;
+  waits_.count_attempt();
+  failure_ = other.failure_;
 }
 
 void lock_call::connect() {

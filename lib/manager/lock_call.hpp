@@ -63,6 +63,9 @@ struct taken {
   std::string busy{};  ///< the first busy name, if known
 };
 
+/// Reports an event if the call has ended without a lock, and was not cancelled.
+void tell_refused(engine const&, std::span<lock_spec const>, taken const&, boot_time_point began) noexcept;
+
 /// One call, made in the thread that will own the locks. Used by one thread at a time.
 class lock_call : private waiting::successor {
  public:
@@ -81,6 +84,14 @@ class lock_call : private waiting::successor {
   /// Asks the question that next() returned. Waits for replies of the database. In a wait queue, and with a
   /// strategy that waits in the server, until the call's deadline.
   void ask();
+  /// Instead of ask(), for a question that waits in the server: the driver has no thread for it. The call
+  /// comes back later.
+  void find_no_room();
+  /// Instead of ask(), for `connect`: another call has asked. If its answer is of no use here, next() asks
+  /// again.
+  void share_answer(lock_call const& other);
+  /// Whether the destructor would leave a wait queue, which closes a session.
+  bool has_leftovers() const noexcept { return has_queue(); }
 
  private:
   using time_point = std::chrono::steady_clock::time_point;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 
 #include "base/process_end.hpp"
 #include "base/text.hpp"
@@ -29,6 +30,7 @@ constexpr auto closing_grace = 200ms;
 
 manager::manager(std::shared_ptr<backend::source> const& source, manager_options options)
     : engine_(std::make_unique<engine>(source, std::move(options))),
+      dispatcher_(std::make_unique<dispatcher>(*engine_)),
       source_is_the_programs_(source->uses_the_programs()) {}
 
 std::shared_ptr<manager> manager::make(std::shared_ptr<backend::source> const& source,
@@ -40,7 +42,9 @@ std::shared_ptr<manager> manager::make(std::shared_ptr<backend::source> const& s
 }
 
 manager::~manager() {
-  if (forked()) (void)engine_.release();
+  if (!forked()) return;
+  (void)dispatcher_.release();
+  (void)engine_.release();
 }
 
 void manager::refuse_if_forked() const {
@@ -104,25 +108,60 @@ manager::one_taken manager::acquire(lock_spec const& spec, wait_policy p, std::s
 
 taken manager::acquire_all(std::span<lock_spec const> specs, wait_policy const& p, std::stop_token stop) {
   refuse_if_forked();
+  bool const dispatches =
+      engine_->dispatches && specs.size() == 1 && p.quorum == nullptr && !base::inside_the_library();
   base::calls::scope const here(engine_->under_way);
-  waiting::thread_bell bell;
   auto const began = boot_clock::now();
-  lock_call call(*engine_, specs, p, std::move(stop), bell);
-  auto came = drive(call, bell);
-  if (came.won.empty())
-    tell_refused(specs.size() == 1 ? specs.front().name : came.busy, specs.front().options.label, came.why,
-                 began);
+  auto came = [&] {
+    if (dispatches) return dispatched(specs.front(), p, std::move(stop));
+    waiting::thread_bell bell;
+    lock_call call(*engine_, specs, p, std::move(stop), bell);
+    return drive(call, bell);
+  }();
+  if (!dispatches) tell_refused(*engine_, specs, came, began);
   return came;
 }
 
-void manager::tell_refused(std::string_view name, std::string_view label, acquire_status why,
-                           boot_time_point began) const noexcept {
-  if (why == acquire_status::cancelled) return;
-  engine_->events.report({.kind = event_kind::refused,
-                          .name = name,
-                          .duration = boot_clock::now() - began,
-                          .message = to_string(why),
-                          .label = label});
+// As a program that has no loop, but waits.
+taken manager::dispatched(lock_spec const& spec, wait_policy const& p, std::stop_token stop) {
+  struct outcome {
+    std::exception_ptr failed;
+    taken came;
+  };
+  class to_promise final : public receiver {
+   public:
+    explicit to_promise(std::promise<outcome> p) : promise_(std::move(p)) {}
+    void receive(std::exception_ptr failed, std::shared_ptr<manager>, taken came) override {
+      promise_.set_value({std::move(failed), std::move(came)});
+    }
+
+   private:
+    std::promise<outcome> promise_;
+  };
+  std::promise<outcome> promise;
+  auto future = promise.get_future();
+  try {
+    acquire_later(spec, p, std::move(stop), on_library_thread,
+                  std::make_unique<to_promise>(std::move(promise)));
+  } catch (error const& e) {
+    if (e.reason() != errc::closed) throw;
+    return {.why = acquire_status::cancelled};  // it ended after the caller's call began
+  }
+  auto got = future.get();
+  if (got.failed) std::rethrow_exception(got.failed);
+  return std::move(got.came);
+}
+
+void manager::acquire_later(lock_spec spec, wait_policy p, std::stop_token stop, executor where,
+                            std::unique_ptr<receiver> whom) {
+  refuse_if_closed();
+  auto what = std::make_shared<order const>(order{std::move(spec), p, std::move(stop)});
+  auto d = std::make_unique<delivery>(shared_from_this(), std::move(where), std::move(whom), std::move(what));
+  dispatcher_->start(d);
+}
+
+void manager::release_later(std::shared_ptr<holding::hold> const& h) noexcept {
+  if (!forked()) dispatcher_->release(h);
 }
 
 bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds duration) {
@@ -359,9 +398,11 @@ void manager::close() noexcept {
   else if (!base::wait_for(c.ended, deadline) && source_is_the_programs_)
     base::wait_for(c.ended, deadline + o.reply_timeout);
   engine_->events.mute();
+  dispatcher_->mute(deadline);
 }
 
 void manager::refuse_if_ended() const {
+  refuse_if_forked();
   if (!base::process_ends()) refuse_if_closed();
 }
 
@@ -384,9 +425,11 @@ void manager::shut_down() noexcept {
     if (releasing::give_back(*engine_, h, deadline) == release_result::already_lost)
       releasing::give_back_lost(*engine_, *h, deadline);
   engine_->under_way.wait_until_gone(closing_.calls_of_by, deadline);
+  bool const none_left = dispatcher_->end(deadline, closing_.by);
   closing_.given_back.set();
   end_threads(deadline, closing_.by);
-  bool const all_left = engine_->under_way.wait_until_gone(never_leave(), deadline);
+  bool const all_left = none_left && dispatcher_->wait_for_continuations(deadline, closing_.by) &&
+                        engine_->under_way.wait_until_gone(never_leave(), deadline);
   if (all_left) end_sessions();
   // After `ended` the program can destroy objects that the source uses.
   if (all_left || !source_is_the_programs_) closing_.ended.set();
@@ -397,10 +440,12 @@ int manager::never_leave() const noexcept { return base::process_ends() ? closin
 
 void manager::finish() noexcept {
   // Late attempts release their locks.
+  (void)dispatcher_->end(base::process_ends() ? boot_clock::now() : boot_time_point::max(), {});
   engine_->under_way.wait_until_gone(never_leave(), boot_time_point::max());
   // A thread of the manager that ends the process never ends itself.
   end_threads(boot_clock::now() + engine_->options.release_timeout,
               base::process_ends_by(closing_.by) ? closing_.by : std::thread::id{});
+  dispatcher_->stop(base::process_ends_by(closing_.by) ? closing_.by : std::thread::id{});
   end_sessions();
   closing_.ended.set();
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "manager/closer.hpp"
+#include "manager/dispatcher.hpp"
 #include "manager/engine.hpp"
 #include "manager/lock_call.hpp"
 
@@ -32,6 +33,9 @@ class manager : public std::enable_shared_from_this<manager> {
   };
   one_taken acquire(lock_spec const&, wait_policy, std::stop_token);
   taken acquire_all(std::span<lock_spec const>, wait_policy const&, std::stop_token);
+  /// Returns at once. The result goes to the receiver by the executor, or both are destroyed.
+  /// @throws error(errc::closed), errc::forked, std::system_error
+  void acquire_later(lock_spec, wait_policy, std::stop_token, executor, std::unique_ptr<receiver>);
   bool extend(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds);
   bool set_note(std::shared_ptr<holding::hold> const&, std::string const& note);
   /// Ends the lock by the record that its work is done. @return false if lost before
@@ -40,6 +44,8 @@ class manager : public std::enable_shared_from_this<manager> {
   /// Whether a transaction of the program has recorded that. If so, ends the lock.
   bool was_recorded(std::shared_ptr<holding::hold> const&);
   release_result release(std::shared_ptr<holding::hold> const&) noexcept;
+  /// Returns at once. Until the database has answered, no other call of this process gets the name.
+  void release_later(std::shared_ptr<holding::hold> const&) noexcept;
   /// @return the result of the first lock that was not released
   release_result release_all(std::vector<std::shared_ptr<holding::hold>>) noexcept;
   std::optional<detached_lock> detach(std::shared_ptr<holding::hold> const&);
@@ -58,6 +64,7 @@ class manager : public std::enable_shared_from_this<manager> {
   bool renew(detached_lock const&);
   void refuse_if_forked() const;
   /// For the folders above.
+  dispatcher& asynchronous() noexcept { return *dispatcher_; }
   engine& parts() const noexcept { return *engine_; }
 
   /// Has the closer end all waits, release all locks and end the threads. Waits for that, for release_timeout
@@ -79,8 +86,7 @@ class manager : public std::enable_shared_from_this<manager> {
  private:
   manager(std::shared_ptr<backend::source> const&, manager_options);
   void refuse_if_closed() const;
-  void tell_refused(std::string_view name, std::string_view label, acquire_status why,
-                    boot_time_point began) const noexcept;
+  taken dispatched(lock_spec const&, wait_policy const&, std::stop_token);
   /// Counts the call while the result lives. @throws error as refuse_if_closed()
   base::calls::scope begin_call() const;
   void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;
@@ -96,6 +102,7 @@ class manager : public std::enable_shared_from_this<manager> {
 
   unsigned const epoch_ = base::fork_epoch();
   std::unique_ptr<engine> engine_;
+  std::unique_ptr<dispatcher> dispatcher_;
   bool const source_is_the_programs_;
   closing closing_;
 };

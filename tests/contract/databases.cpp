@@ -1,5 +1,6 @@
 #include "contract/databases.hpp"
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "manager/engine.hpp"
 #include "support/changed_sql.hpp"
 #include "support/incarnation.hpp"
 #include "support/source_path.hpp"
@@ -77,7 +79,11 @@ backend::connection& maker(connection_source const& source, std::string const& s
 }  // namespace
 
 fixture::fixture(connection_source s, manager_options o)
-    : source(as_the_environment_has_it(std::move(s))), options(std::move(o)) {}
+    : source(as_the_environment_has_it(std::move(s))), options(std::move(o)) {
+  managing::engine::dispatches = dispatched();
+}
+
+bool fixture::dispatched() { return std::getenv("ROWLOCK_TEST_DISPATCHED") != nullptr; }
 
 std::unique_ptr<lock_manager> fixture::manager(manager_options o) {
   return std::make_unique<lock_manager>(observed_by(source, probe), std::move(o));

@@ -41,6 +41,8 @@ class fixture {
   virtual std::string url() const = 0;  ///< for processes of their own
 
   /// A manager whose statements go through the probe.
+  /// Whether the dispatcher of asynchronous calls drives the blocking ones.
+  static bool dispatched();
   std::unique_ptr<lock_manager> manager() { return manager(options); }
   std::unique_ptr<lock_manager> manager(manager_options o);
 

@@ -208,6 +208,14 @@ TEST_CASE_TEMPLATE("transfer: many processes move money, and none appears or dis
   CHECK(p.number("SELECT balance FROM accounts WHERE owner = 'bob'") == 100);
 }
 
+TEST_CASE_TEMPLATE("event_loop: a hundred coroutines of two loops take a lock one after the other", On,
+                   on_sqlite, on_postgresql, on_mariadb, on_mysql) {
+  place p(On::kind);
+  auto const both = run_together(2, {ROWLOCK_EXAMPLE_EVENT_LOOP, p.url(), "100"});
+  CHECK(both.with_status(0) == 2);
+  CHECK(both.saying("100 sections, 1 at a time") == 2);
+}
+
 /// A program that counts over a driver of its own: none of many processes counts over another, and what is
 /// not held any more is not committed. `revoking` makes each count revoke the lock itself, in the same
 /// transaction: the guard sees that, and nothing of it is left.

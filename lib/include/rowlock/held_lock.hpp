@@ -1,11 +1,16 @@
 #pragma once
 
+#include <rowlock/asynchronous.hpp>
+#include <rowlock/executor.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/guard_statement.hpp>
 #include <rowlock/types.hpp>
 
 #include <atomic>
 #include <chrono>
+#include <concepts>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -20,6 +25,7 @@ class manager;
 }
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
+class asynchronously_taken;
 class basic_mutex;
 class basic_transaction;
 class held_locks;
@@ -169,8 +175,31 @@ class ROWLOCK_EXPORT held_lock {
   /// without effect on a second call, and on all but the last handle of a recursive lock.
   [[nodiscard]] release_result release() noexcept;
 
+  /// As release(), but returns at once, and a thread of the library does it. Until the database has answered,
+  /// no other call of this process gets the name. The destructor of a lock that was taken asynchronously
+  /// does the same.
+  void release_later() noexcept;
+  /// As release(), but returns at once, and `where` calls `handler(std::exception_ptr, release_result)` with
+  /// the result, and without an exception.
+  /// @throws error(errc::closed), errc::forked, std::system_error, std::bad_alloc. Then nothing was released.
+  template <std::invocable<std::exception_ptr, release_result> Handler>
+  void async_release(executor where, Handler handler) {
+    async_release_with(std::move(where), async_handler<release_result>::of(std::move(handler)));
+  }
+  /// The same, to be awaited by a coroutine, at once: until then the lock must not be moved or destroyed.
+  async_result<release_result> async_release(std::reference_wrapper<executor const> where) {
+    return {[this](executor there, std::unique_ptr<async_handler<release_result>> h, std::stop_token const&) {
+              async_release_with(std::move(there), std::move(h));
+            },
+            where,
+            {}};
+  }
+
  private:
   bool exchange(std::int64_t units);
+  void end() noexcept;
+  void async_release_with(executor, std::unique_ptr<async_handler<release_result>>);
+  friend class asynchronously_taken;
   friend class basic_mutex;
   friend class basic_transaction;
   friend class held_locks;
@@ -182,6 +211,7 @@ class ROWLOCK_EXPORT held_lock {
   std::shared_ptr<managing::manager> manager_;
   std::shared_ptr<holding::hold> hold_;
   std::atomic<bool> live_;  ///< not released by this handle
+  bool later_ = false;      ///< it was taken asynchronously
 };
 
 /// The result of an attempt to take a lock: as std::optional<held_lock>, with a reason if empty.

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <rowlock/asynchronous.hpp>
+#include <rowlock/executor.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/held_lock.hpp>
 #include <rowlock/options.hpp>
 
 #include <chrono>
+#include <concepts>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -74,6 +79,49 @@ class ROWLOCK_EXPORT basic_mutex {
     return try_acquire_for(saturated_nanoseconds(timeout), std::move(stop));
   }
 
+  /// As acquire(), but returns at once. `where` calls `handler(std::exception_ptr, acquisition)` once, with
+  /// what acquire() would throw or return, and never inside this call. lib/doc/asynchronous.md
+  ///
+  /// - The owner is each acquisition's own, unless mutex_options::owner is takes_over.
+  /// - A stopped call completes at once. A lock that comes nevertheless is released.
+  /// - A lock whose trust has ended before `where` runs the handler is released, and the call goes on.
+  /// - The lock's destructor does not wait for the database, as held_lock::release_later().
+  /// - The mutex may be moved or destroyed meanwhile. The end of the lock_manager stops the call, and waits
+  ///   until its handler is posted, not until it has run.
+  /// - mutex_options' hooks and policy run on a thread of the library. They delay all asynchronous calls.
+  ///
+  /// @throws error(errc::unsupported) for a recursive_mutex; errc::closed; errc::forked; std::system_error
+  /// without a thread; std::bad_alloc. Then the handler is not called.
+  template <std::invocable<std::exception_ptr, acquisition> Handler>
+  void async_acquire(executor where, Handler handler, std::stop_token stop = {}) {
+    async({})(std::move(where), async_handler<acquisition>::of(std::move(handler)), std::move(stop));
+  }
+  /// The same, to be awaited by a coroutine.
+  async_result<acquisition> async_acquire(std::reference_wrapper<executor const> where,
+                                          std::stop_token stop = {}) {
+    return {async({}), where, std::move(stop)};
+  }
+  /// As try_acquire_for(), asynchronously. `timeout` counts from the call.
+  template <std::invocable<std::exception_ptr, acquisition> Handler>
+  void async_acquire_for(std::chrono::nanoseconds timeout, executor where, Handler handler,
+                         std::stop_token stop = {}) {
+    async({.timeout = timeout})(std::move(where), async_handler<acquisition>::of(std::move(handler)),
+                                std::move(stop));
+  }
+  async_result<acquisition> async_acquire_for(std::chrono::nanoseconds timeout,
+                                              std::reference_wrapper<executor const> where,
+                                              std::stop_token stop = {}) {
+    return {async({.timeout = timeout}), where, std::move(stop)};
+  }
+  /// As try_acquire(), asynchronously.
+  template <std::invocable<std::exception_ptr, acquisition> Handler>
+  void async_try_acquire(executor where, Handler handler) {
+    async({.one_attempt = true})(std::move(where), async_handler<acquisition>::of(std::move(handler)), {});
+  }
+  async_result<acquisition> async_try_acquire(std::reference_wrapper<executor const> where) {
+    return {async({.one_attempt = true}), where, {}};
+  }
+
   /// Waits until the lock has no holder, without taking it, for example for a value that the holder puts into
   /// a cache. Looks at the row after 2 ms, then less and less often, in the end each 250 ms, and when the
   /// seen term ends. Stands in no wait queue: a waiter can have the lock a moment later.
@@ -100,6 +148,7 @@ class ROWLOCK_EXPORT basic_mutex {
 
  private:
   friend class lock_manager;
+  async_start<acquisition> async(async_wait) const;
   std::shared_ptr<state> there() const;
   std::shared_ptr<state> lockable() const;
   void end() noexcept;

@@ -22,8 +22,9 @@ struct retry_options {
   std::chrono::milliseconds longest{1000};  ///< the doubling stops here
   double jitter = 0.5;                      ///< from 0 to 1: the random part of each wait
   int attempts = 0;                         ///< give up (timed_out) after so many; 0: no bound
-  /// If set, decides instead. Called by the waiting thread with the number of attempts so far (from 1) and
-  /// the holder if known. Returns the wait, or nothing to give up.
+  /// If set, decides instead. Called by the waiting thread (for an asynchronous call by one of the library's,
+  /// which steps all of them) with the number of attempts so far (from 1) and the holder if known. Returns
+  /// the wait, or nothing to give up.
   std::function<std::optional<std::chrono::milliseconds>(int, holder_info const*)> policy{};
 };
 
@@ -81,10 +82,11 @@ struct mutex_options {
   /// by the thread that made it. For programs that pass the time on to another process. Two calls can
   /// overlap: the latest time counts. The rules of manager_options::on_event hold.
   std::function<void(boot_time_point)> on_trust{};
-  /// Called by the waiting thread when it has found the name taken and is going to wait, with the holder as
-  /// last seen, or null if unknown. Called about once a second in the server's wait queue, once when the
-  /// thread queues behind another of its process, and never during the server's wait for a row_lock. Unlike
-  /// retry_options::policy, changes nothing. Must be quick. Exceptions are dropped.
+  /// Called by the waiting thread (or as retry_options::policy) when it has found the name taken and is going
+  /// to wait, with the holder as last seen, or null if unknown. Called about once a second in the server's
+  /// wait queue, once when the thread queues behind another of its process, and never during the server's
+  /// wait for a row_lock. Unlike retry_options::policy, changes nothing. Must be quick. Exceptions are
+  /// dropped.
   std::function<void(holder_info const*)> on_wait{};
 };
 

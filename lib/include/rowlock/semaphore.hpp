@@ -1,11 +1,16 @@
 #pragma once
 
+#include <rowlock/asynchronous.hpp>
+#include <rowlock/executor.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/held_lock.hpp>
 #include <rowlock/types.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -52,6 +57,36 @@ class ROWLOCK_EXPORT semaphore {
     return try_acquire_in(saturated_nanoseconds(timeout), units, std::move(stop));
   }
 
+  /// As acquire(), asynchronously: see basic_mutex::async_acquire().
+  template <std::invocable<std::exception_ptr, acquisition> Handler>
+  void async_acquire(std::int64_t units, executor where, Handler handler, std::stop_token stop = {}) {
+    async(units, {})(std::move(where), async_handler<acquisition>::of(std::move(handler)), std::move(stop));
+  }
+  async_result<acquisition> async_acquire(std::int64_t units, std::reference_wrapper<executor const> where,
+                                          std::stop_token stop = {}) {
+    return {async(units, {}), where, std::move(stop)};
+  }
+  template <std::invocable<std::exception_ptr, acquisition> Handler>
+  void async_acquire_for(std::chrono::nanoseconds timeout, std::int64_t units, executor where,
+                         Handler handler, std::stop_token stop = {}) {
+    async(units, {.timeout = timeout})(std::move(where), async_handler<acquisition>::of(std::move(handler)),
+                                       std::move(stop));
+  }
+  async_result<acquisition> async_acquire_for(std::chrono::nanoseconds timeout, std::int64_t units,
+                                              std::reference_wrapper<executor const> where,
+                                              std::stop_token stop = {}) {
+    return {async(units, {.timeout = timeout}), where, std::move(stop)};
+  }
+  template <std::invocable<std::exception_ptr, acquisition> Handler>
+  void async_try_acquire(std::int64_t units, executor where, Handler handler) {
+    async(units, {.one_attempt = true})(std::move(where), async_handler<acquisition>::of(std::move(handler)),
+                                        {});
+  }
+  async_result<acquisition> async_try_acquire(std::int64_t units,
+                                              std::reference_wrapper<executor const> where) {
+    return {async(units, {.one_attempt = true}), where, {}};
+  }
+
   /// The number of free units now, for people; empty if no limit is known. @throws error
   [[nodiscard]] std::optional<std::int64_t> available() const;
 
@@ -67,6 +102,7 @@ class ROWLOCK_EXPORT semaphore {
   struct state;
   explicit semaphore(std::shared_ptr<state>) noexcept;
   std::shared_ptr<state> there() const;
+  async_start<acquisition> async(std::int64_t units, async_wait) const;
   acquisition acquire(std::int64_t units, managing::wait_policy const&, std::stop_token) const;
   acquisition try_acquire_in(std::chrono::nanoseconds timeout, std::int64_t units, std::stop_token stop);
 

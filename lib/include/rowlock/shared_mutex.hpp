@@ -55,6 +55,20 @@ class ROWLOCK_EXPORT shared_mutex : public basic_mutex {
     return readers_.try_acquire_for(timeout, std::move(stop));
   }
 
+  /// As async_acquire(), async_acquire_for() and async_try_acquire(), with the same arguments.
+  template <class... Args>
+  auto async_acquire_shared(Args&&... args) {
+    return readers_.async_acquire(std::forward<Args>(args)...);
+  }
+  template <class... Args>
+  auto async_acquire_shared_for(std::chrono::nanoseconds timeout, Args&&... args) {
+    return readers_.async_acquire_for(timeout, std::forward<Args>(args)...);
+  }
+  template <class... Args>
+  auto async_try_acquire_shared(Args&&... args) {
+    return readers_.async_try_acquire(std::forward<Args>(args)...);
+  }
+
   /// As current(), for lock_shared().
   held_lock const* current_shared() const noexcept { return readers_.current(); }
 
