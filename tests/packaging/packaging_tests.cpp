@@ -403,6 +403,8 @@ driver_of driver_of_example(std::string const& source) {
   if (includes("<sqlite3.h>")) return {"sqlite", "SQLite3", "SQLite::SQLite3", "sqlite3", ""};
   if (includes("<mysql_driver.h>"))
     return {"mysql", "MySQLConnectorCpp", "MySQLConnectorCpp::MySQLConnectorCpp", "", "-lmysqlcppconn"};
+  if (includes("<pqxx/pqxx>")) return {"rowlock", "", "pqxx", "libpqxx", ""};
+  if (includes("<QSqlDatabase>")) return {"rowlock", "Qt5Sql", "Qt5::Sql", "Qt5Sql", "-fPIC"};
   if (includes("<soci/soci.h>")) return {"soci", "SOCI", "SOCI::core", "", "-lsoci_core"};
   return {"rowlock", "", "", "", ""};
 }
