@@ -147,9 +147,13 @@ taken manager::dispatched(lock_spec const& spec, wait_policy const& p, std::stop
     if (e.reason() != errc::closed) throw;
     return {.why = acquire_status::cancelled};  // it ended after the caller's call began
   }
-  auto got = future.get();
-  if (got.failed) std::rethrow_exception(got.failed);
-  return std::move(got.came);
+  try {
+    auto got = future.get();
+    if (got.failed) std::rethrow_exception(got.failed);
+    return std::move(got.came);
+  } catch (std::future_error const&) {  // a hook of this call has ended the manager: nothing is posted then
+    return {.why = acquire_status::cancelled};
+  }
 }
 
 void manager::acquire_later(lock_spec spec, wait_policy p, std::stop_token stop, executor where,

@@ -175,14 +175,14 @@ CONTRACT_CASE("async: F14: one that is stopped in line completes at once, not on
 
 CONTRACT_CASE("async: F4: what a cancelled call's question brings is given back") {
   stranger other(f);
+  std::atomic<bool> asked{false};
+  std::atomic<bool> goes_on{false};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   REQUIRE(x.try_acquire());  // the sessions are there
   loop l;
   outcome got;
   std::stop_source stop;
-  std::atomic<bool> asked{false};
-  std::atomic<bool> goes_on{false};
   f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && !asked.exchange(true)) CHECK(eventually([&] { return goes_on.load(); }));
   };
@@ -271,12 +271,12 @@ CONTRACT_CASE("async: a timeout is a result, and one attempt is one") {
 
 CONTRACT_CASE("async: release_later gives back, and the next call of this process waits for that") {
   stranger other(f);
+  std::atomic<bool> asked{false};
+  std::atomic<bool> goes_on{false};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto first = x.acquire();
   REQUIRE(first);
-  std::atomic<bool> asked{false};
-  std::atomic<bool> goes_on{false};
   f.probe->before = [&](std::string const& s) {
     if (s == "lock_release" && !asked.exchange(true)) CHECK(eventually([&] { return goes_on.load(); }));
   };
@@ -429,6 +429,7 @@ LEASE_CASE("async: a lock whose trust has ended before its loop came to it is no
 
 CONTRACT_CASE("async: release says what came of it, and the destructor does not wait") {
   stranger other(f);
+  std::atomic<bool> goes_on{false};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   loop l;
@@ -446,7 +447,6 @@ CONTRACT_CASE("async: release says what came of it, and the destructor does not 
   CHECK(said == std::vector{release_result::released, release_result::released});
   CHECK(other.sees_free("x"));
   // The session is busy: a destructor that waited would wait for ever.
-  std::atomic<bool> goes_on{false};
   f.probe->before = [&](std::string const& s) {
     if (s == "lock_release") CHECK(eventually([&] { return goes_on.load(); }));
   };
@@ -487,12 +487,12 @@ LEASE_CASE("async: permits and readers") {
 }
 
 CONTRACT_CASE("async: a policy that waits for nothing keeps no other call from its answer") {
-  auto const m = f.manager();
-  auto x = m->make_mutex("x");
-  { auto const makes_row = x.acquire(); }
   std::atomic<bool> goes_on{false};
   std::atomic<bool> asks{false};
   std::atomic<int> looks{0};
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const makes_row = x.acquire(); }
   f.probe->before = [&](std::string const& s) {
     if (s == "lock_take" && !asks.exchange(true)) CHECK(eventually([&] { return goes_on.load(); }));
   };

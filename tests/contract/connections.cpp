@@ -43,7 +43,7 @@ constexpr bool many_at_once(running_pair const& p) { return p.strategy != strate
 
 PAIRS_CASE("connections: those that nobody has used for long are closed, but one", many_at_once) {
   auto o = f.options;
-  o.connections = 4;
+  o.connections = f.dispatched() ? 8 : 4;  // then half of them are for takes
   o.idle_timeout = 500ms;
   auto const m = f.manager(o);
   auto renewed = m->make_mutex("renewed", {.ttl = 9s}).acquire();  // whose keeper looks

@@ -130,18 +130,18 @@ TEST_CASE_TEMPLATE("guard_statements: lost before, at each level: ROLLBACK, and 
     char const* sql;
   };
   for (auto const& level : levels_of<On>())
-    for (auto const& [name, sql] :
+    for (auto const& what :  // clang keeps structured bindings from doctest's lambda
          {loss{"taken over", "UPDATE rowlock_locks SET term = 'other', renewals = 0"},
           loss{"revoked", On::postgresql ? "UPDATE rowlock_locks SET revoked = true"
                                          : "UPDATE rowlock_locks SET revoked = 1"},
           loss{"released", "UPDATE rowlock_locks SET term = NULL"}, loss{"gone", "DELETE FROM rowlock_locks"},
           loss{"of another database", "UPDATE rowlock_meta SET database_id = 'another'"}}) {
       CAPTURE(level);
-      CAPTURE(std::string(name));
+      CAPTURE(std::string(what.name));
       auto held = *m->make_mutex("a").acquire();
       auto const guards = texts(held);
       auto const id = f.open()->value("SELECT database_id FROM " + f.table("rowlock_meta"));
-      f.sql(sql);
+      f.sql(what.sql);
       p->run(f.set_counter(0));
       begin(f, *p, level);
       p->run(f.set_counter(7));
