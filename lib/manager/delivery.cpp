@@ -30,7 +30,7 @@ bool delivery::is_late() const noexcept {
 }
 
 void delivery::give_up() noexcept {
-  for (auto& h : result_.won) of_->asynchronous().release(std::move(h), true);
+  for (auto const& h : result_.won) of_->asynchronous().release(h, true);
   result_ = {};
 }
 

@@ -61,7 +61,7 @@ void dispatcher::start(std::unique_ptr<delivery>& d) {
   list(*call.release());
 }
 
-void dispatcher::release(std::shared_ptr<holding::hold> h, bool unseen) noexcept {
+void dispatcher::release(std::shared_ptr<holding::hold> const& h, bool unseen) noexcept {
   if (!h->unshare()) return;
   if (unseen) h->forget_at_least();
   bool counted = false;
@@ -268,7 +268,7 @@ void dispatcher::finish(async_call& c) noexcept {
   if (c.delivery_) {
     send(c, std::move(c.failed_), std::move(c.result_));
   } else {
-    for (auto& h : c.result_.won) release(std::move(h), true);
+    for (auto const& h : c.result_.won) release(h, true);
   }
   one_less();
 }

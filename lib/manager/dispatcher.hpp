@@ -31,7 +31,7 @@ class dispatcher {
   void start(std::unique_ptr<delivery>&);
   /// Has a worker release the lock, if this is its last handle. Without memory or a thread, the renewer does.
   /// `unseen`: the program never had it.
-  void release(std::shared_ptr<holding::hold>, bool unseen = false) noexcept;
+  void release(std::shared_ptr<holding::hold> const&, bool unseen = false) noexcept;
 
   /// Has a worker ask, and then posts the errand. `releases`: it gives something back.
   /// @throws as start()

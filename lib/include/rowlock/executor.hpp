@@ -64,6 +64,7 @@ class executor {
 
   /// One thread of the lock_manager's runs the continuations, one after the other. A continuation that waits
   /// delays the others, and must not throw. It may end the lock_manager.
+  // NOLINTNEXTLINE(google-explicit-constructor): it is said by name
   executor(on_library_thread_t) noexcept {}
 
   /// For the library.

@@ -183,8 +183,8 @@ class ROWLOCK_EXPORT held_lock {
   /// the result, and without an exception.
   /// @throws error(errc::closed), errc::forked, std::system_error, std::bad_alloc. Then nothing was released.
   template <std::invocable<std::exception_ptr, release_result> Handler>
-  void async_release(executor where, Handler handler) {
-    async_release_with(std::move(where), async_handler<release_result>::of(std::move(handler)));
+  void async_release(executor const& where, Handler handler) {
+    async_release_with(where, async_handler<release_result>::of(std::move(handler)));
   }
   /// The same, to be awaited by a coroutine, at once: until then the lock must not be moved or destroyed.
   async_result<release_result> async_release(std::reference_wrapper<executor const> where) {

@@ -93,8 +93,8 @@ class ROWLOCK_EXPORT basic_mutex {
   /// @throws error(errc::unsupported) for a recursive_mutex; errc::closed; errc::forked; std::system_error
   /// without a thread; std::bad_alloc. Then the handler is not called.
   template <std::invocable<std::exception_ptr, acquisition> Handler>
-  void async_acquire(executor where, Handler handler, std::stop_token stop = {}) {
-    async({})(std::move(where), async_handler<acquisition>::of(std::move(handler)), std::move(stop));
+  void async_acquire(executor const& where, Handler handler, std::stop_token stop = {}) {
+    async({})(where, async_handler<acquisition>::of(std::move(handler)), std::move(stop));
   }
   /// The same, to be awaited by a coroutine.
   async_result<acquisition> async_acquire(std::reference_wrapper<executor const> where,
@@ -103,10 +103,9 @@ class ROWLOCK_EXPORT basic_mutex {
   }
   /// As try_acquire_for(), asynchronously. `timeout` counts from the call.
   template <std::invocable<std::exception_ptr, acquisition> Handler>
-  void async_acquire_for(std::chrono::nanoseconds timeout, executor where, Handler handler,
+  void async_acquire_for(std::chrono::nanoseconds timeout, executor const& where, Handler handler,
                          std::stop_token stop = {}) {
-    async({.timeout = timeout})(std::move(where), async_handler<acquisition>::of(std::move(handler)),
-                                std::move(stop));
+    async({.timeout = timeout})(where, async_handler<acquisition>::of(std::move(handler)), std::move(stop));
   }
   async_result<acquisition> async_acquire_for(std::chrono::nanoseconds timeout,
                                               std::reference_wrapper<executor const> where,
@@ -115,8 +114,8 @@ class ROWLOCK_EXPORT basic_mutex {
   }
   /// As try_acquire(), asynchronously.
   template <std::invocable<std::exception_ptr, acquisition> Handler>
-  void async_try_acquire(executor where, Handler handler) {
-    async({.one_attempt = true})(std::move(where), async_handler<acquisition>::of(std::move(handler)), {});
+  void async_try_acquire(executor const& where, Handler handler) {
+    async({.one_attempt = true})(where, async_handler<acquisition>::of(std::move(handler)), {});
   }
   async_result<acquisition> async_try_acquire(std::reference_wrapper<executor const> where) {
     return {async({.one_attempt = true}), where, {}};

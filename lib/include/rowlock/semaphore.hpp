@@ -59,17 +59,17 @@ class ROWLOCK_EXPORT semaphore {
 
   /// As acquire(), asynchronously: see basic_mutex::async_acquire().
   template <std::invocable<std::exception_ptr, acquisition> Handler>
-  void async_acquire(std::int64_t units, executor where, Handler handler, std::stop_token stop = {}) {
-    async(units, {})(std::move(where), async_handler<acquisition>::of(std::move(handler)), std::move(stop));
+  void async_acquire(std::int64_t units, executor const& where, Handler handler, std::stop_token stop = {}) {
+    async(units, {})(where, async_handler<acquisition>::of(std::move(handler)), std::move(stop));
   }
   async_result<acquisition> async_acquire(std::int64_t units, std::reference_wrapper<executor const> where,
                                           std::stop_token stop = {}) {
     return {async(units, {}), where, std::move(stop)};
   }
   template <std::invocable<std::exception_ptr, acquisition> Handler>
-  void async_acquire_for(std::chrono::nanoseconds timeout, std::int64_t units, executor where,
+  void async_acquire_for(std::chrono::nanoseconds timeout, std::int64_t units, executor const& where,
                          Handler handler, std::stop_token stop = {}) {
-    async(units, {.timeout = timeout})(std::move(where), async_handler<acquisition>::of(std::move(handler)),
+    async(units, {.timeout = timeout})(where, async_handler<acquisition>::of(std::move(handler)),
                                        std::move(stop));
   }
   async_result<acquisition> async_acquire_for(std::chrono::nanoseconds timeout, std::int64_t units,
@@ -78,9 +78,8 @@ class ROWLOCK_EXPORT semaphore {
     return {async(units, {.timeout = timeout}), where, std::move(stop)};
   }
   template <std::invocable<std::exception_ptr, acquisition> Handler>
-  void async_try_acquire(std::int64_t units, executor where, Handler handler) {
-    async(units, {.one_attempt = true})(std::move(where), async_handler<acquisition>::of(std::move(handler)),
-                                        {});
+  void async_try_acquire(std::int64_t units, executor const& where, Handler handler) {
+    async(units, {.one_attempt = true})(where, async_handler<acquisition>::of(std::move(handler)), {});
   }
   async_result<acquisition> async_try_acquire(std::int64_t units,
                                               std::reference_wrapper<executor const> where) {
