@@ -201,18 +201,17 @@ CONTRACT_CASE("async: F4: what a cancelled call's question brings is given back"
 CONTRACT_CASE(
     "async: F15: a grant that the loop refuses, or drops, is given back, and the handler is not called") {
   stranger other(f);
+  loop l;  // the call with a loop that refuses can come to its end after the other call
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   outcome got;
   SUBCASE("refused") {
-    loop l;
     l.refuse();
     x.async_acquire(l.where(), got.handler());
     auto again = x.acquire();
     CHECK(again);
   }
   SUBCASE("dropped") {
-    loop l;
     x.async_acquire(l.where(), got.handler());
     REQUIRE(l.comes());
     CHECK_FALSE(other.sees_free("x"));

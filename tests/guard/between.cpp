@@ -122,7 +122,7 @@ TEST_CASE_TEMPLATE(
     }
 }
 
-TEST_CASE("guard_statements: what is committed between their snapshot and their lock counts") {
+TEST_CASE("guard_statements: what is committed between their snapshot and their lock counts <postgresql>") {
   libpq_on_postgresql f;
   f.make_counter();
   waiting_role role(f);

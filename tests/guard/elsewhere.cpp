@@ -319,7 +319,7 @@ TEST_CASE_TEMPLATE("guard_statements: placeholders and values, as drivers have t
   }
 }
 
-TEST_CASE("guard_statements: with values, over libpq") {
+TEST_CASE("guard_statements: with values, over libpq <postgresql>") {
   libpq_on_postgresql f;
   auto const m = f.manager();
   auto const p = f.open();
