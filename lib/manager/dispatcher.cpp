@@ -150,6 +150,7 @@ void dispatcher::look_at(async_call& c) noexcept {
   auto const bits = c.bits_.exchange(0, std::memory_order_acq_rel);
   switch (c.place_) {
     case async_call::place::fresh:
+      if (connecting_ != nullptr && stands_behind(c)) return;
       return step(c);
     case async_call::place::asking:
       if ((bits & async_call::answered) != 0) return connecting_ == &c ? connected(c) : step(c);
@@ -222,16 +223,18 @@ void dispatcher::ask(async_call& c, question const& what) noexcept {
 
 // One for all. Otherwise several workers would do it, and the calls would lose their order.
 bool dispatcher::connects_already(async_call& c) noexcept {
-  if (connecting_ == nullptr) {
-    connecting_ = &c;
-    return false;
-  }
-  try {
-    wait_for_connect_.push_back(&c);
-    return true;
-  } catch (std::exception const&) {  // no memory: it asks, too
-    return false;
-  }
+  if (connecting_ != nullptr) return stands_behind(c);
+  connecting_ = &c;
+  return false;
+}
+
+// Also a call that has asked nothing yet: it must not overtake those that wait for the connection.
+bool dispatcher::stands_behind(async_call& c) noexcept try {
+  wait_for_connect_.push_back(&c);
+  c.place_ = async_call::place::asking;
+  return true;
+} catch (std::exception const&) {  // no memory: it asks, too
+  return false;
 }
 
 void dispatcher::connected(async_call& c) noexcept {

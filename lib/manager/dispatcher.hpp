@@ -73,6 +73,7 @@ class dispatcher {
   bool goes_on(async_call&);
   void ask(async_call&, question const&) noexcept;
   bool connects_already(async_call&) noexcept;
+  bool stands_behind(async_call&) noexcept;
   void connected(async_call&) noexcept;
   void clear_up(async_call&) noexcept;
   void finish(async_call&) noexcept;

@@ -264,6 +264,7 @@ void lock_call::find_no_room() {
 
 // Not what is this one's or that one's alone: a connection that was not waited for, or of another kind.
 void lock_call::share_answer(lock_call const& other) {
+  if (run_.asks() == nullptr) return;  // it has not begun
   if (other.stopped() || &engine_.pool_of(any_.strategy) != &engine_.pool_of(other.any_.strategy)) return;
   waits_.count_attempt();
   failure_ = other.failure_;

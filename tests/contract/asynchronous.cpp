@@ -7,7 +7,6 @@
 #include <mutex>
 #include <thread>
 
-#include "base/event.hpp"
 #include "contract/fixture.hpp"
 #include "contract/waits.hpp"
 
@@ -116,9 +115,9 @@ task takes(mutex& x, executor const& where, std::vector<std::int64_t>& tokens) {
 
 CONTRACT_CASE("async: a lock comes by the loop, on its thread, and never inside the call") {
   stranger other(f);
+  loop l;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
-  loop l;
   outcome got;
   x.async_acquire(l.where(), got.handler());
   CHECK(got.calls == 0);
@@ -134,9 +133,9 @@ CONTRACT_CASE("async: a lock comes by the loop, on its thread, and never inside 
 }
 
 CONTRACT_CASE("async: calls of one process come in order, and one at a time") {
+  loop l;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
-  loop l;
   std::vector<outcome> all(5);
   for (auto& one : all) x.async_acquire(l.where(), one.handler());
   for (auto& one : all) {
@@ -148,8 +147,8 @@ CONTRACT_CASE("async: calls of one process come in order, and one at a time") {
 }
 
 CONTRACT_CASE("async: the mutex may go while its call waits") {
-  auto const m = f.manager();
   loop l;
+  auto const m = f.manager();
   outcome got;
   m->make_mutex("x").async_acquire(l.where(), got.handler());
   l.turn();
@@ -157,11 +156,11 @@ CONTRACT_CASE("async: the mutex may go while its call waits") {
 }
 
 CONTRACT_CASE("async: F14: one that is stopped in line completes at once, not on the thread that stops it") {
+  loop l;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto held = x.acquire();
   REQUIRE(held);
-  loop l;
   outcome got;
   std::stop_source stop;
   x.async_acquire(l.where(), got.handler(), stop.get_token());
@@ -177,10 +176,10 @@ CONTRACT_CASE("async: F4: what a cancelled call's question brings is given back"
   stranger other(f);
   std::atomic<bool> asked{false};
   std::atomic<bool> goes_on{false};
+  loop l;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   REQUIRE(x.try_acquire());  // the sessions are there
-  loop l;
   outcome got;
   std::stop_source stop;
   f.probe->after = [&](std::string const& s) {
@@ -239,8 +238,8 @@ CONTRACT_CASE("async: F17: the manager's end completes each call once") {
 }
 
 CONTRACT_CASE("async: a handler may end the manager") {
-  auto m = f.manager();
   loop l;
+  auto m = f.manager();
   int calls = 0;
   m->make_mutex("x").async_acquire(l.where(), [&](std::exception_ptr, acquisition a) {
     ++calls;
@@ -254,10 +253,10 @@ CONTRACT_CASE("async: a handler may end the manager") {
 
 CONTRACT_CASE("async: a timeout is a result, and one attempt is one") {
   stranger other(f);
+  loop l;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   REQUIRE(other.take("x"));
-  loop l;
   outcome late;
   outcome busy;
   x.async_acquire_for(50ms, l.where(), late.handler());
@@ -272,6 +271,7 @@ CONTRACT_CASE("async: release_later gives back, and the next call of this proces
   stranger other(f);
   std::atomic<bool> asked{false};
   std::atomic<bool> goes_on{false};
+  loop l;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto first = x.acquire();
@@ -282,7 +282,6 @@ CONTRACT_CASE("async: release_later gives back, and the next call of this proces
   first->release_later();
   CHECK_FALSE(first->valid());
   REQUIRE(eventually([&] { return asked.load(); }));
-  loop l;
   outcome next;
   x.async_acquire(l.where(), next.handler());
   goes_on = true;
@@ -291,8 +290,8 @@ CONTRACT_CASE("async: release_later gives back, and the next call of this proces
 }
 
 CONTRACT_CASE("async: a recursive_mutex is refused, and a manager that has ended") {
-  auto m = f.manager();
   loop l;
+  auto m = f.manager();
   auto const nothing = [](std::exception_ptr, acquisition) { FAIL_CHECK("it was refused"); };
   auto r = m->make_recursive_mutex("r");
   try {
@@ -314,9 +313,9 @@ CONTRACT_CASE("async: a recursive_mutex is refused, and a manager that has ended
 
 CONTRACT_CASE("async: coroutines of a loop take a lock one after the other") {
   stranger other(f);
+  loop l;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
-  loop l;
   auto const where = l.where();
   std::vector<std::int64_t> tokens;
   std::vector<task> all;
@@ -330,9 +329,9 @@ CONTRACT_CASE("async: coroutines of a loop take a lock one after the other") {
 
 CONTRACT_CASE("async: F16: a frame that is destroyed while it waits stops its call") {
   stranger other(f);
+  loop l;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
-  loop l;
   auto const where = l.where();
   std::vector<std::int64_t> tokens;
   SUBCASE("in line") {
@@ -354,8 +353,8 @@ CONTRACT_CASE("async: F16: a frame that is destroyed while it waits stops its ca
 }
 
 CONTRACT_CASE("async: F14: a call that is stopped before it begins completes by its executor, too") {
-  auto const m = f.manager();
   loop l;
+  auto const m = f.manager();
   outcome got;
   std::stop_source stop;
   stop.request_stop();
@@ -397,12 +396,12 @@ CONTRACT_CASE("async: F17: a handler on the library's thread may end the manager
 
 LEASE_CASE("async: a lock whose trust has ended before its loop came to it is not seen: the call goes on") {
   stranger other(f);
+  loop l;
   auto const m = f.manager();
   mutex_options options;
   options.ttl = 1s;
   options.renew = false;
   auto x = m->make_mutex("x", options);
-  loop l;
   outcome got;
   bool once = false;
   SUBCASE("one that waits takes it again") { x.async_acquire(l.where(), got.handler()); }
@@ -429,9 +428,9 @@ LEASE_CASE("async: a lock whose trust has ended before its loop came to it is no
 CONTRACT_CASE("async: release says what came of it, and the destructor does not wait") {
   stranger other(f);
   std::atomic<bool> goes_on{false};
+  loop l;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
-  loop l;
   outcome got;
   x.async_acquire(l.where(), got.handler());
   l.turn();
@@ -458,8 +457,8 @@ CONTRACT_CASE("async: release says what came of it, and the destructor does not 
 }
 
 LEASE_CASE("async: permits and readers") {
-  auto const m = f.manager();
   loop l;
+  auto const m = f.manager();
   auto s = m->make_semaphore("s", 2);
   outcome two;
   outcome one;
@@ -489,13 +488,13 @@ CONTRACT_CASE("async: a policy that waits for nothing keeps no other call from i
   std::atomic<bool> goes_on{false};
   std::atomic<bool> asks{false};
   std::atomic<int> looks{0};
+  loop l;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
   f.probe->before = [&](std::string const& s) {
     if (s == "lock_take" && !asks.exchange(true)) CHECK(eventually([&] { return goes_on.load(); }));
   };
-  loop l;
   outcome first;
   outcome second;
   x.async_acquire(l.where(), first.handler());
@@ -519,29 +518,29 @@ CONTRACT_CASE("async: a policy that waits for nothing keeps no other call from i
 CONTRACT_CASE("async: F11: an event hook that ends the manager does not wait for its own thread") {
   stranger other(f);
   REQUIRE(other.take("x"));
+  loop l;
   std::unique_ptr<lock_manager> m;
   auto o = f.options;
   o.release_timeout = 600s;
-  base::event ended;
+  std::promise<void> ended;
   o.on_event = [&](event const& e) {
     if (e.kind != event_kind::refused) return;
     m.reset();
-    ended.set();
+    ended.set_value();
   };
   m = f.manager(o);
-  loop l;
   outcome got;
   auto x = m->make_mutex("x");
   x.async_try_acquire(l.where(), got.handler());
-  CHECK(base::wait_for(ended, boot_clock::now() + 60s));
+  CHECK(ended.get_future().wait_for(60s) == std::future_status::ready);
   CHECK(l.waiting() == 0);  // nothing is posted after the end
 }
 
 ROW_LOCK_CASE("async: row locks beyond the connections wait, and one attempt says so") {
   auto o = f.options;
   o.row_lock_connections = 2;
-  auto const m = f.manager(o);
   loop l;
+  auto const m = f.manager(o);
   std::vector<outcome> held(2);
   std::vector<mutex> names;
   for (auto const* name : {"a", "b", "c"}) names.push_back(m->make_mutex(name));
