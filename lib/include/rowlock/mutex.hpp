@@ -87,7 +87,8 @@ class ROWLOCK_EXPORT basic_mutex {
   /// - A lock whose trust has ended before `where` runs the handler is released, and the call goes on.
   /// - The lock's destructor does not wait for the database, as held_lock::release_later().
   /// - The mutex may be moved or destroyed meanwhile. The end of the lock_manager stops the call, and waits
-  ///   until its handler is posted, not until it has run.
+  ///   until its handler is posted, for release_timeout at most, and not until it has run.
+  /// - A handler that `where` refuses, or that is not posted by then, is destroyed without a call.
   /// - mutex_options' hooks and policy run on a thread of the library. They delay all asynchronous calls.
   ///
   /// @throws error(errc::unsupported) for a recursive_mutex; errc::closed; errc::forked; std::system_error
