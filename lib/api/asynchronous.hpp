@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <rowlock/asynchronous.hpp>
-#include <rowlock/held_lock.hpp>
+#include <rowlock/held_locks.hpp>
+#include <string>
+#include <vector>
 
 #include "manager/manager.hpp"
 
@@ -13,5 +15,8 @@ namespace rowlock {
 /// @throws error(errc::unsupported) for a recursive lock
 async_start<acquisition> take_asynchronously(std::shared_ptr<managing::manager>, managing::lock_spec const&,
                                              async_wait const&);
+async_start<acquisition_of_all> take_all_asynchronously(std::shared_ptr<managing::manager>,
+                                                        std::vector<std::string> const& names, mutex_options,
+                                                        async_wait const&);
 
 }  // namespace rowlock

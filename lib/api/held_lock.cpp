@@ -11,6 +11,25 @@
 #include "strategy/permits.hpp"
 
 namespace rowlock {
+namespace {
+
+/// A call of the manager's that a thread of the library makes.
+template <class Result>
+async_start<Result> asked_later(std::shared_ptr<managing::manager> m, std::function<Result()> what) {
+  return [m = std::move(m), what = std::move(what)](
+             executor where, std::unique_ptr<async_handler<Result>> whom, std::stop_token const&) {
+    m->ask_later<Result>(std::move(where), std::move(whom), what);
+  };
+}
+
+std::shared_ptr<holding::hold> exchanged(managing::manager& m, std::shared_ptr<holding::hold> const& h,
+                                         bool for_writing) {
+  using kind = managing::permit_spec::kind;
+  return m.exchange(h, {for_writing ? kind::writer : kind::reader, for_writing ? strategies::all_units : 1,
+                        strategies::all_units});
+}
+
+}  // namespace
 
 held_lock::held_lock(std::shared_ptr<managing::manager> m, std::shared_ptr<holding::hold> h) noexcept
     : manager_(std::move(m)), hold_(std::move(h)), live_(true) {}
@@ -48,22 +67,57 @@ void held_lock::release_later() noexcept {
 }
 
 void held_lock::async_release_with(executor where, std::unique_ptr<async_handler<release_result>> whom) {
-  manager_->refuse_if_ended();
   bool const mine = live_.exchange(false);
   try {
-    manager_->asynchronous().run(std::make_unique<managing::errand_for<release_result>>(
-                                     manager_, std::move(where), std::move(whom),
-                                     [m = manager_, h = hold_, mine] {
-                                       auto const what = mine ? m->release(h) : release_result::released;
-                                       bool const by_the_end =
-                                           what == release_result::already_lost && !h->loss();
-                                       return by_the_end ? release_result::released : what;
-                                     }),
-                                 true);
+    manager_->ask_later<release_result>(
+        std::move(where), std::move(whom),
+        [m = manager_, h = hold_, mine] {
+          auto const what = mine ? m->release(h) : release_result::released;
+          bool const by_the_end = what == release_result::already_lost && !h->loss();
+          return by_the_end ? release_result::released : what;
+        },
+        true);
   } catch (...) {
     live_ = mine;
     throw;
   }
+}
+
+async_start<bool> held_lock::extending(std::chrono::milliseconds duration) const {
+  return asked_later<bool>(manager_, [m = manager_, h = hold_, live = live_.load(), duration] {
+    return live && m->extend(h, duration);
+  });
+}
+
+async_start<bool> held_lock::noting(std::string const& note) const {
+  return asked_later<bool>(manager_, [m = manager_, h = hold_, live = live_.load(), note] {
+    return live && m->set_note(h, note);
+  });
+}
+
+async_start<bool> held_lock::recording(std::chrono::milliseconds keep_for, std::string const& result) const {
+  return asked_later<bool>(manager_, [m = manager_, h = hold_, live = live_.load(), keep_for, result] {
+    return live && m->record(h, keep_for, result);
+  });
+}
+
+async_start<std::optional<held_lock>> held_lock::exchanging(bool for_writing) const {
+  return asked_later<std::optional<held_lock>>(
+      manager_, [m = manager_, h = hold_, live = live_.load(), for_writing]() -> std::optional<held_lock> {
+        auto fresh = live ? exchanged(*m, h, for_writing) : nullptr;
+        if (!fresh || (fresh == h && !h->share())) return std::nullopt;
+        held_lock lock(m, std::move(fresh));
+        lock.later_ = true;
+        return lock;
+      });
+}
+
+async_start<std::optional<loss_reason>> held_lock::ending() const {
+  return [m = manager_, h = hold_](executor where,
+                                   std::unique_ptr<async_handler<std::optional<loss_reason>>> whom,
+                                   std::stop_token stop) {
+    m->wait_for_end_later(h, std::move(stop), std::move(where), std::move(whom));
+  };
 }
 
 std::string const& held_lock::name() const noexcept { return hold_->facts().name; }
@@ -105,19 +159,16 @@ std::vector<guard_statement> held_lock::guard_statements(placeholders style) con
   return guard::guard_statements({manager_, hold_, live_}, style);
 }
 
-bool held_lock::exchange(std::int64_t units) {
+bool held_lock::exchange(bool for_writing) {
   if (!live_) return false;
-  bool const writes = units == strategies::all_units;
-  using kind = managing::permit_spec::kind;
-  auto fresh =
-      manager_->exchange(hold_, {writes ? kind::writer : kind::reader, units, strategies::all_units});
+  auto fresh = exchanged(*manager_, hold_, for_writing);
   if (!fresh) return false;
   hold_ = std::move(fresh);
   return true;
 }
 
-bool held_lock::try_upgrade() { return exchange(strategies::all_units); }
-bool held_lock::downgrade() { return exchange(1); }
+bool held_lock::try_upgrade() { return exchange(true); }
+bool held_lock::downgrade() { return exchange(false); }
 
 release_result held_lock::release() noexcept {
   if (!live_.exchange(false)) return release_result::released;

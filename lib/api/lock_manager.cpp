@@ -4,6 +4,7 @@
 #include <rowlock/error.hpp>
 #include <rowlock/lock_manager.hpp>
 
+#include "api/asynchronous.hpp"
 #include "api/mutex_state.hpp"
 #include "api/semaphore_state.hpp"
 #include "base/deadline.hpp"
@@ -119,6 +120,16 @@ acquisition_of_all lock_manager::try_acquire_all_for(std::vector<std::string> na
                                                      std::stop_token stop) {
   return acquire_all(std::move(names), std::move(options),
                      managing::wait_policy{.deadline = base::deadline_after(timeout)}, std::move(stop));
+}
+
+async_start<acquisition_of_all> lock_manager::async_all(std::vector<std::string> const& names,
+                                                        mutex_options const& options, async_wait how) const {
+  return take_all_asynchronously(manager_, names, options, how);
+}
+
+void lock_manager::close_with(executor where, std::unique_ptr<async_handler<bool>> whom) {
+  auto const m = manager_;
+  m->close_later(std::move(where), std::move(whom));
 }
 
 std::vector<lock_info> lock_manager::list(list_options const& options) {

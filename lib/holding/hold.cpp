@@ -26,8 +26,8 @@ boot_time_point hard_trust(grant_facts const& f) noexcept {
          std::min(std::chrono::nanoseconds(f.ttl), std::chrono::nanoseconds(f.hard_limit)) / 10;
 }
 
-// One for all holds, because few of them are ever hindered.
-std::mutex& mutex_of_hindrances() {
+// One for all holds, because few of them are ever hindered or watched.
+std::mutex& mutex_of_rare_parts() {
   static std::mutex one;
   return one;
 }
@@ -91,14 +91,14 @@ void hold::renewal_begins(boot_time_point now) noexcept {
 }
 
 void hold::hindered_by(std::shared_ptr<trouble const> what) noexcept {
-  std::lock_guard const guard(mutex_of_hindrances());
+  std::lock_guard const guard(mutex_of_rare_parts());
   hindrance_.swap(what);
   hindered_.store(hindrance_ != nullptr);
 }
 
 std::shared_ptr<trouble const> hold::hindrance() const noexcept {
   if (!hindered_.load()) return nullptr;
-  std::lock_guard const guard(mutex_of_hindrances());
+  std::lock_guard const guard(mutex_of_rare_parts());
   return hindrance_;
 }
 
@@ -218,12 +218,14 @@ bool hold::lose(loss_reason why) noexcept {
   if (!leave_held(why)) return false;
   queue_.reset();
   turn_.leave();
+  tell_end();
   return true;
 }
 
 std::optional<waiting::local_queue::turn> hold::lose_to_successor() noexcept {
   if (!leave_held(loss_reason::taken_over)) return std::nullopt;
   queue_.reset();
+  tell_end();
   return std::move(turn_);
 }
 
@@ -264,7 +266,10 @@ bool hold::hand_on(std::shared_ptr<hold> const& h, void const* manager) noexcept
   assert(h->state_.load() == state::offered);
   // Before the successor can see it.
   h->state_.store(state::handed_on);
-  if (h->turn_.leave_to_successor(h, manager)) return true;
+  if (h->turn_.leave_to_successor(h, manager)) {
+    h->tell_end();
+    return true;
+  }
   h->end_trust_now();
   h->state_.store(state::releasing);
   return false;
@@ -277,6 +282,33 @@ void hold::end_release(std::optional<loss_reason> lost, boot_time_point leave_by
   if (queue_) queue_->leave(leave_by);
   queue_.reset();
   turn_.leave();
+  tell_end();
+}
+
+// Either the end sees that it is watched, or the watcher sees the end: the state is stored before one look,
+// the flag before the other, and both are sequentially consistent.
+std::stop_token hold::end_token() {
+  std::shared_ptr<std::stop_source const> source;
+  {
+    std::lock_guard const guard(mutex_of_rare_parts());
+    if (!at_end_) at_end_ = std::make_shared<std::stop_source const>();
+    source = at_end_;
+  }
+  is_watched_.store(true);
+  auto const now = state_.load();
+  if (now == state::handed_on || now == state::released || now == state::lost)
+    (void)std::stop_source(*source).request_stop();
+  return source->get_token();
+}
+
+void hold::tell_end() noexcept {
+  if (!is_watched_.load()) return;
+  std::shared_ptr<std::stop_source const> source;
+  {
+    std::lock_guard const guard(mutex_of_rare_parts());
+    source = at_end_;
+  }
+  (void)std::stop_source(*source).request_stop();
 }
 
 }  // namespace rowlock::holding

@@ -1,15 +1,10 @@
 #include "manager/async_call.hpp"
 
-#include <span>
-
 #include "manager/dispatcher.hpp"
 
 namespace rowlock::managing {
 
-async_call::async_call(dispatcher& d, engine& e, std::shared_ptr<order const> what)
-    : dispatcher_(d), what_(std::move(what)) {
-  call_.emplace(e, std::span(&what_->spec, 1), what_->how, what_->stop, *this);
-}
+async_call::async_call(dispatcher& d) noexcept : dispatcher_(d) {}
 
 async_call::~async_call() = default;
 

@@ -1,12 +1,12 @@
 #pragma once
-// A call that takes without a thread that waits: lock_call's steps, driven by the dispatcher
-// (dispatcher.hpp).
+// A call without a thread that waits: steps (steps.hpp), driven by the dispatcher (dispatcher.hpp). What is
+// called, and what the program gets, is a derived class's: async_take, async_steps.
 //
 // Who may touch it, by its place:
 //
 //   place     owner
 //   fresh     the calling thread, until it lists the call; then the dispatcher, which steps it
-//   asking    a worker, which asks the call's question. The dispatcher may send the delivery away
+//   asking    a worker, which asks the call's question. The dispatcher may send the answer away
 //   pausing   the dispatcher
 //   ended     the dispatcher
 //
@@ -18,27 +18,52 @@
 #include <exception>
 #include <map>
 #include <memory>
-#include <optional>
+#include <variant>
 
-#include "manager/delivery.hpp"
-#include "manager/lock_call.hpp"
+#include "manager/continuation.hpp"
+#include "manager/steps.hpp"
 #include "waiting/bell.hpp"
 
 namespace rowlock::managing {
 
+class async_take;
 class dispatcher;
 
-class async_call final : public waiting::bell {
+class async_call : public waiting::bell {
  public:
-  async_call(dispatcher&, engine&, std::shared_ptr<order const>);
+  explicit async_call(dispatcher&) noexcept;
   ~async_call() override;
   async_call(async_call const&) = delete;
   async_call& operator=(async_call const&) = delete;
 
-  void ring() noexcept override;
+  void ring() noexcept final;
+
+ protected:
+  struct ended {};
+  using need = std::variant<question, pause, ended>;
+  template <class Result>
+  static need as_need(std::variant<question, pause, Result>&& what, Result& result) {
+    if (auto const* const q = std::get_if<question>(&what)) return *q;
+    if (auto const* const w = std::get_if<pause>(&what)) return *w;
+    result = std::get<Result>(std::move(what));
+    return ended{};
+  }
 
  private:
   friend class dispatcher;
+
+  /// See steps::next(). Keeps the result.
+  virtual need next() = 0;
+  /// In a worker: asks the question that next() returned.
+  virtual void ask() = 0;
+  /// Whether the program does not wait any more.
+  virtual bool stopped() const noexcept = 0;
+  /// What the program gets: once, then null. Before the end: that the call was stopped.
+  virtual std::unique_ptr<continuation> answer(std::exception_ptr) noexcept = 0;
+  /// No thread rings from here on.
+  virtual void end() noexcept = 0;
+  virtual async_take* as_take() noexcept { return nullptr; }
+
   enum class place { fresh, asking, pausing, ended };
   using timers = std::multimap<std::chrono::steady_clock::time_point, async_call*>;
   static constexpr unsigned listed = 1;
@@ -47,16 +72,12 @@ class async_call final : public waiting::bell {
   void tell(unsigned bit) noexcept;
 
   dispatcher& dispatcher_;
-  std::shared_ptr<order const> const what_;
-  std::unique_ptr<delivery> delivery_;  ///< null: on its way
   place place_ = place::fresh;
   std::atomic<unsigned> bits_ = listed;
   async_call* next_ = nullptr;  ///< in the dispatcher's list
   timers::iterator timer_;
   std::exception_ptr failed_;
-  taken result_;
-  boot_time_point const began_ = boot_clock::now();
-  std::optional<lock_call> call_;  ///< last: it rings this
+  bool has_ended_ = false;  ///< there are no more steps
 };
 
 }  // namespace rowlock::managing

@@ -3,7 +3,6 @@
 // the executor.
 
 #include <exception>
-#include <functional>
 #include <memory>
 #include <rowlock/asynchronous.hpp>
 #include <rowlock/executor.hpp>
@@ -35,25 +34,15 @@ class continuation : public posted::work {
   unsigned const epoch_ = base::fork_epoch();
 };
 
-/// A question that a worker asks, and whose answer the program gets.
-class errand : public continuation {
- public:
-  using continuation::continuation;
-  virtual void ask() noexcept = 0;
-};
-
+/// A result for the program's handler.
 template <class Result>
-class errand_for final : public errand {
+class answer_for final : public continuation {
  public:
-  errand_for(std::shared_ptr<manager> of, executor where, std::unique_ptr<async_handler<Result>> whom,
-             std::function<Result()> asks)
-      : errand(std::move(of), std::move(where)), whom_(std::move(whom)), asks_(std::move(asks)) {}
-  void ask() noexcept override {
-    try {
-      result_ = asks_();
-    } catch (...) {
-      failed_ = std::current_exception();
-    }
+  answer_for(std::shared_ptr<manager> of, executor where, std::unique_ptr<async_handler<Result>> whom)
+      : continuation(std::move(of), std::move(where)), whom_(std::move(whom)) {}
+  void bring(std::exception_ptr failed, Result result) noexcept {
+    failed_ = std::move(failed);
+    result_ = std::move(result);
   }
 
  private:
@@ -62,7 +51,6 @@ class errand_for final : public errand {
     whom->call(std::move(failed_), std::move(result_));
   }
   std::unique_ptr<async_handler<Result>> whom_;
-  std::function<Result()> const asks_;
   Result result_{};
   std::exception_ptr failed_;
 };

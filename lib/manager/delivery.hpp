@@ -6,6 +6,7 @@
 #include <memory>
 #include <rowlock/executor.hpp>
 #include <stop_token>
+#include <vector>
 
 #include "manager/continuation.hpp"
 #include "manager/lock_call.hpp"
@@ -16,7 +17,7 @@ class manager;
 
 /// What the program has asked for.
 struct order {
-  lock_spec spec;
+  std::vector<lock_spec> specs;  ///< in the order of their names
   wait_policy how;
   std::stop_token stop;
 };

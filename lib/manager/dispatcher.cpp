@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <rowlock/error.hpp>
-#include <span>
 #include <utility>
 
 #include "base/process_end.hpp"
@@ -55,40 +54,69 @@ void dispatcher::one_less() noexcept {
 
 void dispatcher::start(std::unique_ptr<delivery>& d) {
   closer::of_this_process().get_ready();
-  auto call = std::make_unique<async_call>(*this, engine_, d->what());
+  auto call = std::make_unique<async_take>(*this, engine_, d->what());
   count_one(false);
-  call->delivery_ = std::move(d);
+  call->deliver_by(std::move(d));
   list(*call.release());
 }
 
-void dispatcher::release(std::shared_ptr<holding::hold> const& h, bool unseen) noexcept {
-  if (!h->unshare()) return;
-  if (unseen) h->forget_at_least();
+void dispatcher::start(std::unique_ptr<async_call> c) {
+  closer::of_this_process().get_ready();
+  count_one(false);
+  list(*c.release());
+}
+
+template <class GiveBack, class Leave>
+void dispatcher::release_by_worker(GiveBack const& gives_back, Leave const& leaves) noexcept {
   bool counted = false;
   try {
     count_one(true);
     counted = true;
-    auto const release = [this, h] {
+    auto const release = [this, gives_back] {
       base::serving const serves;
       {
         base::calls::scope const here(engine_.under_way);
-        releasing::give_back(engine_, h, boot_clock::now() + engine_.options.release_timeout);
+        gives_back(boot_clock::now() + engine_.options.release_timeout);
       }
       one_less();
     };
     if (releases_.run(release, must::must_be_run)) return;
   } catch (std::exception const&) {  // ended, or no memory or thread
   }
-  releasing::leave_behind(engine_, h);
+  leaves();
   if (counted) one_less();
 }
 
-void dispatcher::run(std::unique_ptr<errand> e, bool releases) {
+void dispatcher::release(std::shared_ptr<holding::hold> const& h, bool unseen) noexcept {
+  if (!h->unshare()) return;
+  if (unseen) h->forget_at_least();
+  release_by_worker([this, h](boot_time_point until) { releasing::give_back(engine_, h, until); },
+                    [&] { releasing::leave_behind(engine_, h); });
+}
+
+void dispatcher::release(std::vector<std::shared_ptr<holding::hold>> all, bool unseen) noexcept {
+  if (all.size() == 1) return release(all.front(), unseen);
+  std::erase_if(all, [](auto const& h) { return !h->unshare(); });
+  if (all.empty()) return;
+  for (auto const& h : all)
+    if (unseen) h->forget_at_least();
+  auto const leaves = [&] {
+    for (auto const& h : all) releasing::leave_behind(engine_, h);
+  };
+  try {
+    release_by_worker([this, all](boot_time_point until) { releasing::give_back_all(engine_, all, until); },
+                      leaves);
+  } catch (std::exception const&) {  // no memory for the copy
+    leaves();
+  }
+}
+
+void dispatcher::run(std::function<void()> asks, std::unique_ptr<continuation> answer, bool releases) {
   closer::of_this_process().get_ready();
-  auto const mine = std::make_shared<std::unique_ptr<errand>>(std::move(e));
-  auto const runs = [this, mine] {
+  auto const mine = std::make_shared<std::unique_ptr<continuation>>(std::move(answer));
+  auto const runs = [this, mine, asks = std::move(asks)] {
     base::serving const serves;
-    (*mine)->ask();  // a call of the manager's, which counts itself
+    asks();  // a call of the manager's, which counts itself
     post(std::move(*mine));
     one_less();
   };
@@ -150,13 +178,13 @@ void dispatcher::look_at(async_call& c) noexcept {
   auto const bits = c.bits_.exchange(0, std::memory_order_acq_rel);
   switch (c.place_) {
     case async_call::place::fresh:
-      if (connecting_ != nullptr && stands_behind(c)) return;
+      if (auto* const take = c.as_take(); take && connecting_ != nullptr && stands_behind(*take)) return;
       return step(c);
     case async_call::place::asking:
-      if ((bits & async_call::answered) != 0) return connecting_ == &c ? connected(c) : step(c);
+      if ((bits & async_call::answered) != 0)
+        return connecting_ != nullptr && connecting_ == c.as_take() ? connected(*connecting_) : step(c);
       // The question goes on. What it brings is given back.
-      if (c.delivery_ && (c.what_->stop.stop_requested() || engine_.closing.stop_requested()))
-        send(c, nullptr, {.why = acquire_status::cancelled});
+      if (c.stopped()) (void)send(c);
       return;
     case async_call::place::pausing:
       if (c.timer_ != timers_.end()) timers_.erase(c.timer_);
@@ -169,16 +197,17 @@ void dispatcher::look_at(async_call& c) noexcept {
 void dispatcher::step(async_call& c) noexcept {
   c.timer_ = timers_.end();
   try {
-    if (c.call_ && !c.failed_ && goes_on(c)) return;
+    if (!c.has_ended_ && !c.failed_ && goes_on(c)) return;
   } catch (...) {
     c.failed_ = std::current_exception();
   }
-  if (c.call_ && c.call_->has_leftovers()) return clear_up(c);
+  c.has_ended_ = true;
+  if (auto* const take = c.as_take(); take && take->has_leftovers()) return clear_up(c);
   finish(c);
 }
 
 bool dispatcher::goes_on(async_call& c) {
-  auto need = c.call_->next();
+  auto const need = c.next();
   if (auto const* const what = std::get_if<question>(&need)) {
     c.place_ = async_call::place::asking;
     ask(c, *what);
@@ -189,15 +218,15 @@ bool dispatcher::goes_on(async_call& c) {
     if (wait->until) c.timer_ = timers_.emplace(*wait->until, &c);
     return true;
   }
-  c.result_ = std::get<taken>(std::move(need));
   return false;
 }
 
 // A call that finds no free place in the server is told so, and comes back.
 void dispatcher::ask(async_call& c, question const& what) noexcept {
-  if (what.what == question::kind::connect && connects_already(c)) return;
-  auto const& strategy = traits(c.what_->spec.strategy);
-  bool const waits_for_row = strategy.waits_in_server && what.what == question::kind::attempt;
+  auto* const take = c.as_take();
+  if (what.what == question::kind::connect && connects_already(*take)) return;
+  bool const waits_for_row =
+      what.what == question::kind::attempt && take->its_strategy().waits_in_server;
   bool const waits = waits_for_row || what.what == question::kind::stand;
   bool const gives = what.what == question::kind::leave || what.what == question::kind::give_back;
   auto& by = waits_for_row ? row_locks_ : waits ? standers_ : gives ? releases_ : questions_;
@@ -205,7 +234,7 @@ void dispatcher::ask(async_call& c, question const& what) noexcept {
     base::serving const serves;
     base::calls::scope const here(engine_.under_way);
     try {
-      c.call_->ask();
+      c.ask();
     } catch (...) {
       c.failed_ = std::current_exception();
     }
@@ -214,7 +243,7 @@ void dispatcher::ask(async_call& c, question const& what) noexcept {
   try {
     if (by.run(asks, waits ? must::may_be_dropped : must::must_be_run, 0)) return;
     if (!waits) throw error(errc::failed, "there is no thread that could ask the database");
-    c.call_->find_no_room();
+    take->call().find_no_room();
   } catch (...) {
     c.failed_ = std::current_exception();
   }
@@ -222,38 +251,38 @@ void dispatcher::ask(async_call& c, question const& what) noexcept {
 }
 
 // One for all. Otherwise several workers would do it, and the calls would lose their order.
-bool dispatcher::connects_already(async_call& c) noexcept {
+bool dispatcher::connects_already(async_take& c) noexcept {
   if (connecting_ != nullptr) return stands_behind(c);
   connecting_ = &c;
   return false;
 }
 
 // Also a call that has asked nothing yet: it must not overtake those that wait for the connection.
-bool dispatcher::stands_behind(async_call& c) noexcept try {
+bool dispatcher::stands_behind(async_take& c) noexcept try {
   wait_for_connect_.push_back(&c);
-  c.place_ = async_call::place::asking;
+  static_cast<async_call&>(c).place_ = async_call::place::asking;
   return true;
 } catch (std::exception const&) {  // no memory: it asks, too
   return false;
 }
 
-void dispatcher::connected(async_call& c) noexcept {
+void dispatcher::connected(async_take& c) noexcept {
   connecting_ = nullptr;
   auto const others = std::exchange(wait_for_connect_, {});
-  if (!c.failed_)
-    for (auto* const one : others) one->call_->share_answer(*c.call_);
+  if (!static_cast<async_call&>(c).failed_)
+    for (auto* const one : others) one->call().share_answer(c.call());
   step(c);
   for (auto* const one : others) step(*one);
 }
 
 // What a call that has ended would leave in the server: a worker closes it.
 void dispatcher::clear_up(async_call& c) noexcept {
-  if (c.delivery_) send(c, std::exchange(c.failed_, nullptr), std::exchange(c.result_, {}));
+  (void)send(c);
   c.place_ = async_call::place::asking;
   auto const clears = [this, &c] {
     base::serving const serves;
     base::calls::scope const here(engine_.under_way);
-    c.call_.reset();
+    c.end();
     c.tell(async_call::answered);
   };
   try {
@@ -265,21 +294,19 @@ void dispatcher::clear_up(async_call& c) noexcept {
 
 void dispatcher::finish(async_call& c) noexcept {
   c.place_ = async_call::place::ended;
-  c.call_.reset();  // nobody rings from here on
+  c.end();
   if ((c.bits_.load(std::memory_order_acquire) & async_call::listed) != 0) return;  // it comes once more
   std::unique_ptr<async_call> const last(&c);
-  if (c.delivery_) {
-    send(c, std::move(c.failed_), std::move(c.result_));
-  } else {
-    for (auto const& h : c.result_.won) release(h, true);
-  }
+  auto* const take = c.as_take();
+  if (!send(c) && take != nullptr) release(take->unseen(), true);
   one_less();
 }
 
-void dispatcher::send(async_call& c, std::exception_ptr failed, taken t) noexcept {
-  if (!failed && t.won.empty()) tell_refused(engine_, std::span(&c.what_->spec, 1), t, c.began_);
-  c.delivery_->bring(std::move(failed), std::move(t));
-  post(std::move(c.delivery_));
+bool dispatcher::send(async_call& c) noexcept {
+  auto a = c.answer(std::exchange(c.failed_, nullptr));
+  if (!a) return false;
+  post(std::move(a));
+  return true;
 }
 
 void dispatcher::post(std::unique_ptr<continuation> d) noexcept {

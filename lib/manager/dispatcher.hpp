@@ -14,7 +14,7 @@
 
 #include "base/task_queue.hpp"
 #include "base/wake_up.hpp"
-#include "manager/async_call.hpp"
+#include "manager/async_take.hpp"
 
 namespace rowlock::managing {
 
@@ -29,13 +29,16 @@ class dispatcher {
   /// Takes the delivery, unless it throws.
   /// @throws error(errc::closed) after end(), std::system_error without a thread, std::bad_alloc
   void start(std::unique_ptr<delivery>&);
+  void start(std::unique_ptr<async_call>);
   /// Has a worker release the lock, if this is its last handle. Without memory or a thread, the renewer does.
   /// `unseen`: the program never had it.
   void release(std::shared_ptr<holding::hold> const&, bool unseen = false) noexcept;
+  /// The same for several, together.
+  void release(std::vector<std::shared_ptr<holding::hold>>, bool unseen = false) noexcept;
 
-  /// Has a worker ask, and then posts the errand. `releases`: it gives something back.
+  /// Has a worker ask, and then posts the answer. `releases`: it gives something back. `asks` throws nothing.
   /// @throws as start()
-  void run(std::unique_ptr<errand>, bool releases);
+  void run(std::function<void()> asks, std::unique_ptr<continuation> answer, bool releases);
 
   /// Whether the calling thread is in an executor's post().
   static bool posts_here() noexcept;
@@ -52,6 +55,8 @@ class dispatcher {
   /// Nothing is posted from now on: what is left is refused. Waits for a post that is under way, unless the
   /// calling thread is in it.
   void mute(boot_time_point deadline) noexcept;
+  /// By the executor of the continuation.
+  void post(std::unique_ptr<continuation>) noexcept;
   /// Ends the threads, but not `spare`. Precondition: end() was true, or the process ends.
   void stop(std::thread::id spare) noexcept;
 
@@ -64,6 +69,9 @@ class dispatcher {
   /// @throws error(errc::closed), std::system_error
   void count_one(bool also_at_end);
   void one_less() noexcept;
+  /// `gives_back` in a worker, or `leaves` here.
+  template <class GiveBack, class Leave>
+  void release_by_worker(GiveBack const& gives_back, Leave const& leaves) noexcept;
   bool wait_until(boot_time_point deadline, std::unique_lock<std::mutex>&, std::size_t const& count,
                   std::size_t most) noexcept;
   void serve();
@@ -72,13 +80,13 @@ class dispatcher {
   /// @return false if it has ended
   bool goes_on(async_call&);
   void ask(async_call&, question const&) noexcept;
-  bool connects_already(async_call&) noexcept;
-  bool stands_behind(async_call&) noexcept;
-  void connected(async_call&) noexcept;
+  bool connects_already(async_take&) noexcept;
+  bool stands_behind(async_take&) noexcept;
+  void connected(async_take&) noexcept;
   void clear_up(async_call&) noexcept;
   void finish(async_call&) noexcept;
-  void send(async_call&, std::exception_ptr, taken) noexcept;
-  void post(std::unique_ptr<continuation>) noexcept;
+  /// @return false if the program has the answer already
+  bool send(async_call&) noexcept;
   clock::time_point run_timers() noexcept;
 
   engine& engine_;
@@ -86,8 +94,8 @@ class dispatcher {
   base::wake_up wake_;
   std::atomic<bool> stopped_ = false;
   async_call::timers timers_;
-  async_call* connecting_ = nullptr;  ///< it asks
-  std::vector<async_call*> wait_for_connect_;
+  async_take* connecting_ = nullptr;  ///< it asks
+  std::vector<async_take*> wait_for_connect_;
   std::mutex mutex_;
   std::condition_variable less_;
   std::size_t open_ = 0;      ///< calls and releases that have not ended

@@ -141,7 +141,7 @@ taken manager::dispatched(lock_spec const& spec, wait_policy const& p, std::stop
   std::promise<outcome> promise;
   auto future = promise.get_future();
   try {
-    acquire_later(spec, p, std::move(stop), on_library_thread,
+    acquire_later({spec}, p, std::move(stop), on_library_thread,
                   std::make_unique<to_promise>(std::move(promise)));
   } catch (error const& e) {
     if (e.reason() != errc::closed) throw;
@@ -156,16 +156,39 @@ taken manager::dispatched(lock_spec const& spec, wait_policy const& p, std::stop
   }
 }
 
-void manager::acquire_later(lock_spec spec, wait_policy p, std::stop_token stop, executor where,
+void manager::acquire_later(std::vector<lock_spec> specs, wait_policy p, std::stop_token stop, executor where,
                             std::unique_ptr<receiver> whom) {
   refuse_if_closed();
-  auto what = std::make_shared<order const>(order{std::move(spec), p, std::move(stop)});
+  auto what = std::make_shared<order const>(order{std::move(specs), p, std::move(stop)});
   auto d = std::make_unique<delivery>(shared_from_this(), std::move(where), std::move(whom), std::move(what));
   dispatcher_->start(d);
 }
 
+void manager::wait_until_free_later(lock_spec const& spec,
+                                    std::optional<std::chrono::steady_clock::time_point> deadline,
+                                    std::stop_token stop, executor where,
+                                    std::unique_ptr<async_handler<bool>> whom) {
+  refuse_if_closed();
+  auto answer = std::make_unique<answer_for<bool>>(shared_from_this(), std::move(where), std::move(whom));
+  dispatcher_->start(std::make_unique<async_free_wait>(*dispatcher_, *engine_, spec, deadline,
+                                                       std::move(answer), std::move(stop)));
+}
+
+void manager::wait_for_end_later(std::shared_ptr<holding::hold> const& h, std::stop_token stop,
+                                 executor where, std::unique_ptr<loss_handler> whom) {
+  refuse_if_closed();
+  auto answer = std::make_unique<async_end_wait::answer_type>(shared_from_this(), std::move(where),
+                                                              std::move(whom));
+  dispatcher_->start(
+      std::make_unique<async_end_wait>(*dispatcher_, *engine_, h, std::move(answer), std::move(stop)));
+}
+
 void manager::release_later(std::shared_ptr<holding::hold> const& h) noexcept {
   if (!forked()) dispatcher_->release(h);
+}
+
+void manager::release_later(std::vector<std::shared_ptr<holding::hold>> all) noexcept {
+  if (!forked()) dispatcher_->release(std::move(all));
 }
 
 bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds duration) {
@@ -405,6 +428,20 @@ void manager::close() noexcept {
   dispatcher_->mute(deadline);
 }
 
+void manager::close_later(executor where, std::unique_ptr<async_handler<bool>> whom) {
+  refuse_if_closed();
+  closer::of_this_process().get_ready();
+  auto answer = std::make_unique<answer_for<bool>>(shared_from_this(), std::move(where), std::move(whom));
+  auto& c = closing_;
+  if (c.asked.exchange(true)) throw error(errc::closed, "the lock_manager ends already");
+  to_tell_ = std::move(answer);
+  c.by = std::this_thread::get_id();
+  c.calls_of_by = engine_->under_way.in(base::calls::stack_of_this_thread());
+  c.time = engine_->options.release_timeout;
+  c.whom = shared_from_this();
+  (void)closer::of_this_process().ask(c);
+}
+
 void manager::refuse_if_ended() const {
   refuse_if_forked();
   if (!base::process_ends()) refuse_if_closed();
@@ -436,7 +473,20 @@ void manager::shut_down() noexcept {
                         engine_->under_way.wait_until_gone(never_leave(), deadline);
   if (all_left) end_sessions();
   // After `ended` the program can destroy objects that the source uses.
-  if (all_left || !source_is_the_programs_) closing_.ended.set();
+  if (!all_left && source_is_the_programs_) return;
+  tell_closed(all_left);
+  closing_.ended.set();
+}
+
+// Before `ended`: then the destructor refuses what is not posted. The thread for continuations might have
+// ended, so the closer's is the library's thread here.
+void manager::tell_closed(bool all_left) noexcept {
+  auto answer = std::move(to_tell_);
+  if (!answer) return;
+  answer->bring(nullptr, all_left);
+  if (!answer->where().is_library_thread()) return dispatcher_->post(std::move(answer));
+  posted what(std::move(answer));
+  what();
 }
 
 // Calls of the thread that ends the process in a hook or policy never return.
@@ -451,6 +501,7 @@ void manager::finish() noexcept {
               base::process_ends_by(closing_.by) ? closing_.by : std::thread::id{});
   dispatcher_->stop(base::process_ends_by(closing_.by) ? closing_.by : std::thread::id{});
   end_sessions();
+  tell_closed(true);
   closing_.ended.set();
 }
 

@@ -1,9 +1,11 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <rowlock/types.hpp>
 #include <unordered_map>
 #include <vector>
 
+#include "manager/async_waits.hpp"
 #include "manager/closer.hpp"
 #include "manager/dispatcher.hpp"
 #include "manager/engine.hpp"
@@ -35,7 +37,31 @@ class manager : public std::enable_shared_from_this<manager> {
   taken acquire_all(std::span<lock_spec const>, wait_policy const&, std::stop_token);
   /// Returns at once. The result goes to the receiver by the executor, or both are destroyed.
   /// @throws error(errc::closed), errc::forked, std::system_error
-  void acquire_later(lock_spec, wait_policy, std::stop_token, executor, std::unique_ptr<receiver>);
+  void acquire_later(std::vector<lock_spec>, wait_policy, std::stop_token, executor,
+                     std::unique_ptr<receiver>);
+  /// As wait_until_free(), and returns at once. @throws as acquire_later()
+  void wait_until_free_later(lock_spec const&,
+                             std::optional<std::chrono::steady_clock::time_point> deadline, std::stop_token,
+                             executor, std::unique_ptr<async_handler<bool>>);
+  using loss_handler = async_handler<std::optional<loss_reason>>;
+  /// Waits until the lock has ended, and returns at once. @throws as acquire_later()
+  void wait_for_end_later(std::shared_ptr<holding::hold> const&, std::stop_token, executor,
+                          std::unique_ptr<loss_handler>);
+  /// Has another thread call `what`, which asks the database. @throws as acquire_later()
+  template <class Result>
+  void ask_later(executor where, std::unique_ptr<async_handler<Result>> whom, std::function<Result()> what,
+                 bool releases = false) {
+    refuse_if_ended();
+    auto answer = std::make_unique<answer_for<Result>>(shared_from_this(), std::move(where), std::move(whom));
+    auto const asks = [to = answer.get(), what = std::move(what)] {
+      try {
+        to->bring(nullptr, what());
+      } catch (...) {
+        to->bring(std::current_exception(), {});
+      }
+    };
+    dispatcher_->run(asks, std::move(answer), releases);
+  }
   bool extend(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds);
   bool set_note(std::shared_ptr<holding::hold> const&, std::string const& note);
   /// Ends the lock by the record that its work is done. @return false if lost before
@@ -46,6 +72,7 @@ class manager : public std::enable_shared_from_this<manager> {
   release_result release(std::shared_ptr<holding::hold> const&) noexcept;
   /// Returns at once. Until the database has answered, no other call of this process gets the name.
   void release_later(std::shared_ptr<holding::hold> const&) noexcept;
+  void release_later(std::vector<std::shared_ptr<holding::hold>>) noexcept;
   /// @return the result of the first lock that was not released
   release_result release_all(std::vector<std::shared_ptr<holding::hold>>) noexcept;
   std::optional<detached_lock> detach(std::shared_ptr<holding::hold> const&);
@@ -71,6 +98,9 @@ class manager : public std::enable_shared_from_this<manager> {
   /// at most (reply_timeout longer if the source uses objects of the program), but never for the calling
   /// thread. Mutexes and handles remain usable: attempts end as cancelled.
   void close() noexcept;
+  /// Has the closer do that, and returns at once. The handler gets whether no call is left.
+  /// @throws error(errc::closed) if another call did so before, errc::forked, std::system_error
+  void close_later(executor, std::unique_ptr<async_handler<bool>>);
 
   /// For lock(), after a cancelled attempt. @throws error(errc::closed), after a while: an uncaught exception
   /// would end a closing process too early
@@ -91,6 +121,7 @@ class manager : public std::enable_shared_from_this<manager> {
   base::calls::scope begin_call() const;
   void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;
   void end_sessions() noexcept;
+  void tell_closed(bool all_left) noexcept;
   int never_leave() const noexcept;
   /// @return false, with the result in `what`, if the closer releases the lock
   bool can_release(release_result& what) const noexcept;
@@ -105,6 +136,7 @@ class manager : public std::enable_shared_from_this<manager> {
   std::unique_ptr<dispatcher> dispatcher_;
   bool const source_is_the_programs_;
   closing closing_;
+  std::unique_ptr<answer_for<bool>> to_tell_;  ///< at the end. Set before it is asked for
 };
 
 }  // namespace rowlock::managing

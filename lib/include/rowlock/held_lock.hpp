@@ -195,10 +195,83 @@ class ROWLOCK_EXPORT held_lock {
             {}};
   }
 
+  /// As extend(), but returns at once, and `where` calls `handler(std::exception_ptr, bool)` with what
+  /// extend() would throw or return. The handle may be moved or destroyed meanwhile.
+  /// @throws error(errc::closed), errc::forked, std::system_error, std::bad_alloc. Then nothing was asked.
+  template <std::invocable<std::exception_ptr, bool> Handler>
+  void async_extend(std::chrono::milliseconds duration, executor const& where, Handler handler) {
+    extending(duration)(where, async_handler<bool>::of(std::move(handler)), {});
+  }
+  async_result<bool> async_extend(std::chrono::milliseconds duration,
+                                  std::reference_wrapper<executor const> where) {
+    return {extending(duration), where, {}};
+  }
+  /// As set_note(), asynchronously: see async_extend(). The note is copied in the call.
+  template <std::invocable<std::exception_ptr, bool> Handler>
+  void async_set_note(std::string const& note, executor const& where, Handler handler) {
+    noting(note)(where, async_handler<bool>::of(std::move(handler)), {});
+  }
+  async_result<bool> async_set_note(std::string const& note, std::reference_wrapper<executor const> where) {
+    return {noting(note), where, {}};
+  }
+  /// As done(), asynchronously: see async_extend(). `result` is copied in the call.
+  template <std::invocable<std::exception_ptr, bool> Handler>
+  void async_done(std::chrono::milliseconds keep_for, std::string const& result, executor const& where,
+                  Handler handler) {
+    recording(keep_for, result)(where, async_handler<bool>::of(std::move(handler)), {});
+  }
+  async_result<bool> async_done(std::chrono::milliseconds keep_for, std::string const& result,
+                                std::reference_wrapper<executor const> where) {
+    return {recording(keep_for, result), where, {}};
+  }
+
+  /// As try_upgrade(), but returns at once, and `where` calls
+  /// `handler(std::exception_ptr, std::optional<held_lock>)` with the writer's lock. This handle is then as a
+  /// released one. Without a lock, nothing was done, and this one is as before:
+  /// `if (auto w = co_await lock.async_try_upgrade(loop)) lock = *std::move(w);`
+  ///
+  /// If the new handle is dropped, the lock is released. The handle may be moved or destroyed meanwhile.
+  /// @throws as async_extend()
+  template <std::invocable<std::exception_ptr, std::optional<held_lock>> Handler>
+  void async_try_upgrade(executor const& where, Handler handler) {
+    exchanging(true)(where, async_handler<std::optional<held_lock>>::of(std::move(handler)), {});
+  }
+  async_result<std::optional<held_lock>> async_try_upgrade(std::reference_wrapper<executor const> where) {
+    return {exchanging(true), where, {}};
+  }
+  /// As downgrade(), asynchronously: see async_try_upgrade().
+  template <std::invocable<std::exception_ptr, std::optional<held_lock>> Handler>
+  void async_downgrade(executor const& where, Handler handler) {
+    exchanging(false)(where, async_handler<std::optional<held_lock>>::of(std::move(handler)), {});
+  }
+  async_result<std::optional<held_lock>> async_downgrade(std::reference_wrapper<executor const> where) {
+    return {exchanging(false), where, {}};
+  }
+
+  /// `where` calls `handler(std::exception_ptr, std::optional<loss_reason>)` once the lock is lost, with the
+  /// reason, or released, with none. Also with none if `stop` is triggered, or the lock_manager ends.
+  ///
+  /// Does not keep the lock: the handle may be moved, released or destroyed meanwhile. @throws as
+  /// async_extend()
+  template <std::invocable<std::exception_ptr, std::optional<loss_reason>> Handler>
+  void async_lost(executor const& where, Handler handler, std::stop_token stop = {}) const {
+    ending()(where, async_handler<std::optional<loss_reason>>::of(std::move(handler)), std::move(stop));
+  }
+  async_result<std::optional<loss_reason>> async_lost(std::reference_wrapper<executor const> where,
+                                                      std::stop_token stop = {}) const {
+    return {ending(), where, std::move(stop)};
+  }
+
  private:
-  bool exchange(std::int64_t units);
+  bool exchange(bool for_writing);
   void end() noexcept;
   void async_release_with(executor, std::unique_ptr<async_handler<release_result>>);
+  async_start<bool> extending(std::chrono::milliseconds) const;
+  async_start<bool> noting(std::string const&) const;
+  async_start<bool> recording(std::chrono::milliseconds keep_for, std::string const& result) const;
+  async_start<std::optional<held_lock>> exchanging(bool for_writing) const;
+  async_start<std::optional<loss_reason>> ending() const;
+  friend class asynchronously_taken_all;
   friend class asynchronously_taken;
   friend class basic_mutex;
   friend class basic_transaction;

@@ -1,9 +1,15 @@
 #pragma once
 
+#include <rowlock/asynchronous.hpp>
+#include <rowlock/executor.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/held_lock.hpp>
 
+#include <concepts>
 #include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,7 +20,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 class lock_manager;
 
 /// Locks taken together, all or none, by lock_manager::try_acquire_all() or acquire_all(). Move-only. The
-/// destructor releases those still held, on any thread.
+/// destructor releases those still held, on any thread. If they were taken asynchronously, it does not wait.
 ///
 /// Each lock has a term, token, renewal and loss of its own: look at valid(), or at each loss_token().
 ///
@@ -33,11 +39,11 @@ class held_locks {
   /// First releases the locks of this object.
   held_locks& operator=(held_locks&& other) noexcept {
     if (this == &other) return *this;
-    (void)release();
+    give_back();
     locks_ = std::exchange(other.locks_, {});
     return *this;
   }
-  ~held_locks() { (void)release(); }
+  ~held_locks() { give_back(); }
 
   /// In the order of the names in the call.
   std::size_t size() const noexcept { return locks_.size(); }
@@ -57,9 +63,29 @@ class held_locks {
   /// @return released if each lock was released; otherwise the result of the first that was not
   [[nodiscard]] ROWLOCK_EXPORT release_result release() noexcept;
 
+  /// As release(), but returns at once: see held_lock::release_later().
+  ROWLOCK_EXPORT void release_later() noexcept;
+  /// As release(), asynchronously: see held_lock::async_release().
+  template <std::invocable<std::exception_ptr, release_result> Handler>
+  void async_release(executor const& where, Handler handler) {
+    async_release_with(where, async_handler<release_result>::of(std::move(handler)));
+  }
+  async_result<release_result> async_release(std::reference_wrapper<executor const> where) {
+    return {[this](executor there, std::unique_ptr<async_handler<release_result>> h, std::stop_token const&) {
+              async_release_with(std::move(there), std::move(h));
+            },
+            where,
+            {}};
+  }
+
  private:
+  friend class asynchronously_taken_all;
   friend class lock_manager;
+  ROWLOCK_EXPORT void async_release_with(executor, std::unique_ptr<async_handler<release_result>>);
   explicit held_locks(std::vector<held_lock> locks) noexcept : locks_(std::move(locks)) {}
+
+  ROWLOCK_EXPORT void give_back() noexcept;
+  std::vector<std::shared_ptr<holding::hold>> take_live();
 
   std::vector<held_lock> locks_;
 };

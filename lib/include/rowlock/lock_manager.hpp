@@ -1,6 +1,8 @@
 #pragma once
 
+#include <rowlock/asynchronous.hpp>
 #include <rowlock/connection_source.hpp>
+#include <rowlock/executor.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/held_locks.hpp>
 #include <rowlock/mutex.hpp>
@@ -9,11 +11,15 @@
 #include <rowlock/shared_mutex.hpp>
 
 #include <chrono>
+#include <concepts>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rowlock::managing {
@@ -105,6 +111,66 @@ class ROWLOCK_EXPORT lock_manager {
                                std::move(stop));
   }
 
+  /// As acquire_all(), but returns at once, and `where` calls `handler(std::exception_ptr,
+  /// acquisition_of_all)` with what acquire_all() would throw or return. What basic_mutex::async_acquire() says
+  /// of the call holds here, too.
+  template <std::invocable<std::exception_ptr, acquisition_of_all> Handler>
+  void async_acquire_all(std::vector<std::string> const& names, mutex_options const& options,
+                         executor const& where, Handler handler, std::stop_token stop = {}) {
+    async_all(names, options, {})(where, async_handler<acquisition_of_all>::of(std::move(handler)),
+                                  std::move(stop));
+  }
+  /// The same, to be awaited by a coroutine. Temporaries are refused: g++ 12 destroys some of them twice.
+  async_result<acquisition_of_all> async_acquire_all(
+      std::reference_wrapper<std::vector<std::string> const> names,
+      std::reference_wrapper<mutex_options const> options, std::reference_wrapper<executor const> where,
+      std::stop_token stop = {}) {
+    return {async_all(names, options, {}), where, std::move(stop)};
+  }
+  /// As try_acquire_all_for(), asynchronously. `timeout` counts from the call.
+  template <std::invocable<std::exception_ptr, acquisition_of_all> Handler>
+  void async_acquire_all_for(std::vector<std::string> const& names, std::chrono::nanoseconds timeout,
+                             mutex_options const& options, executor const& where, Handler handler,
+                             std::stop_token stop = {}) {
+    async_all(names, options, {.timeout = timeout})(
+        where, async_handler<acquisition_of_all>::of(std::move(handler)), std::move(stop));
+  }
+  async_result<acquisition_of_all> async_acquire_all_for(
+      std::reference_wrapper<std::vector<std::string> const> names, std::chrono::nanoseconds timeout,
+      std::reference_wrapper<mutex_options const> options, std::reference_wrapper<executor const> where,
+      std::stop_token stop = {}) {
+    return {async_all(names, options, {.timeout = timeout}), where, std::move(stop)};
+  }
+  /// As try_acquire_all(), asynchronously.
+  template <std::invocable<std::exception_ptr, acquisition_of_all> Handler>
+  void async_try_acquire_all(std::vector<std::string> const& names, mutex_options const& options,
+                             executor const& where, Handler handler) {
+    async_all(names, options, {.one_attempt = true})(
+        where, async_handler<acquisition_of_all>::of(std::move(handler)), {});
+  }
+  async_result<acquisition_of_all> async_try_acquire_all(
+      std::reference_wrapper<std::vector<std::string> const> names,
+      std::reference_wrapper<mutex_options const> options, std::reference_wrapper<executor const> where) {
+    return {async_all(names, options, {.one_attempt = true}), where, {}};
+  }
+
+  /// Ends the manager as the destructor does, but returns at once. `where` calls `handler(std::exception_ptr,
+  /// bool)` at its end, without an exception: false if calls still waited for the database after
+  /// manager_options::release_timeout. Then they end on threads of the library. The destructor does not wait
+  /// from then on, and may run in the handler.
+  /// @throws error(errc::closed) on a second call; errc::forked, std::system_error, std::bad_alloc
+  template <std::invocable<std::exception_ptr, bool> Handler>
+  void async_close(executor const& where, Handler handler) {
+    close_with(where, async_handler<bool>::of(std::move(handler)));
+  }
+  async_result<bool> async_close(std::reference_wrapper<executor const> where) {
+    return {[this](executor there, std::unique_ptr<async_handler<bool>> h, std::stop_token const&) {
+              close_with(std::move(there), std::move(h));
+            },
+            where,
+            {}};
+  }
+
   /// The locks, ordered by name (bytewise), with their waiters if the database knows them. A row that can't
   /// be read has lock_info::unknown. Overlong texts are cut. @throws error
   [[nodiscard]] std::vector<lock_info> list(list_options const& options = {});
@@ -135,6 +201,9 @@ class ROWLOCK_EXPORT lock_manager {
   friend class managing::member;
   acquisition_of_all acquire_all(std::vector<std::string>, mutex_options, managing::wait_policy const&,
                                  std::stop_token);
+  async_start<acquisition_of_all> async_all(std::vector<std::string> const& names, mutex_options const&,
+                                            async_wait) const;
+  void close_with(executor, std::unique_ptr<async_handler<bool>>);
   std::shared_ptr<managing::manager> manager_;
 };
 

@@ -135,6 +135,19 @@ class ROWLOCK_EXPORT basic_mutex {
     return wait_until_free_for(saturated_nanoseconds(timeout), std::move(stop));
   }
 
+  /// As wait_until_free_for(), asynchronously: see async_acquire(). `where` calls
+  /// `handler(std::exception_ptr, bool)`.
+  template <std::invocable<std::exception_ptr, bool> Handler>
+  void async_wait_until_free_for(std::chrono::nanoseconds timeout, executor const& where, Handler handler,
+                                 std::stop_token stop = {}) {
+    async_until_free(timeout)(where, async_handler<bool>::of(std::move(handler)), std::move(stop));
+  }
+  async_result<bool> async_wait_until_free_for(std::chrono::nanoseconds timeout,
+                                               std::reference_wrapper<executor const> where,
+                                               std::stop_token stop = {}) {
+    return {async_until_free(timeout), where, std::move(stop)};
+  }
+
   /// The lock that the calling thread (any thread with owner takes_over) holds by lock() or try_lock...() on
   /// this object, or null. Valid until its unlock().
   held_lock const* current() const noexcept;
@@ -149,6 +162,7 @@ class ROWLOCK_EXPORT basic_mutex {
  private:
   friend class lock_manager;
   async_start<acquisition> async(async_wait) const;
+  async_start<bool> async_until_free(std::chrono::nanoseconds timeout) const;
   std::shared_ptr<state> there() const;
   std::shared_ptr<state> lockable() const;
   void end() noexcept;
