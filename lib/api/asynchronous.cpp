@@ -40,8 +40,8 @@ class asynchronously_taken_all final : public managing::receiver {
     auto sorted = names;
     std::sort(sorted.begin(), sorted.end());
     for (auto const& name : names)
-      places_.push_back(static_cast<std::size_t>(std::lower_bound(sorted.begin(), sorted.end(), name) -
-                                                 sorted.begin()));
+      places_.push_back(
+          static_cast<std::size_t>(std::lower_bound(sorted.begin(), sorted.end(), name) - sorted.begin()));
   }
 
   // No allocation once there are locks: an exception would leave some without a handle.

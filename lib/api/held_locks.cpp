@@ -52,8 +52,7 @@ void held_locks::async_release_with(executor where, std::unique_ptr<async_handle
 
 release_result held_locks::release() noexcept try {
   auto live = take_live();
-  return live.empty() ? release_result::released
-                      : locks_.front().manager_->release_all(std::move(live));
+  return live.empty() ? release_result::released : locks_.front().manager_->release_all(std::move(live));
 } catch (std::exception const&) {  // no memory for the list, and no lock was released
   auto worst = release_result::released;
   for (auto& one : locks_) {

@@ -119,8 +119,8 @@ async_start<acquisition> basic_mutex::async(async_wait how) const {
 
 async_start<bool> basic_mutex::async_until_free(std::chrono::nanoseconds timeout) const {
   auto const s = there();
-  return [s, until = base::deadline_after(timeout)](
-             executor where, std::unique_ptr<async_handler<bool>> h, std::stop_token stop) {
+  return [s, until = base::deadline_after(timeout)](executor where, std::unique_ptr<async_handler<bool>> h,
+                                                    std::stop_token stop) {
     s->manager->wait_until_free_later(s->spec, until, std::move(stop), std::move(where), std::move(h));
   };
 }

@@ -245,8 +245,8 @@ class hold final : public waiting::local_holder {
   void end_release(std::optional<loss_reason> lost = {},
                    boot_time_point leave_by = boot_time_point::min()) noexcept;
 
-  /// Triggered as soon as it is lost, released or handed on. The callbacks run in the thread that ends it: they
-  /// must neither wait nor call back. @throws std::bad_alloc
+  /// Triggered as soon as it is lost, released or handed on. The callbacks run in the thread that ends it:
+  /// they must neither wait nor call back. @throws std::bad_alloc
   std::stop_token end_token();
 
   /// Runs the loss callbacks. For the watchdog.
@@ -289,7 +289,7 @@ class hold final : public waiting::local_holder {
   std::atomic<bool> handed_out_{false};
   bool had_queue_ = false;
   std::atomic<int> handles_{1};
-  std::atomic<bool> is_watched_{false};  ///< at_end_ is set
+  std::atomic<bool> is_watched_{false};             ///< at_end_ is set
   std::shared_ptr<std::stop_source const> at_end_;  ///< guarded by the same mutex as hindrance_
   std::once_flag record_made_;
   std::unique_ptr<term_id const> record_;

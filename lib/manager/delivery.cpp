@@ -43,7 +43,8 @@ bool delivery::begin_again(std::unique_ptr<work>& itself) noexcept try {
   auto const& o = *what_;
   if (keeps->parts().closing.stop_requested()) return false;
   if (o.stop.stop_requested()) return false;
-  if (o.how.one_attempt || o.how.over() || o.specs.front().known_again()) throw too_late(o.specs.front().name);
+  if (o.how.one_attempt || o.how.over() || o.specs.front().known_again())
+    throw too_late(o.specs.front().name);
   std::unique_ptr<delivery> mine(static_cast<delivery*>(itself.release()));
   try {
     keeps->asynchronous().start(mine);

@@ -225,8 +225,7 @@ bool dispatcher::goes_on(async_call& c) {
 void dispatcher::ask(async_call& c, question const& what) noexcept {
   auto* const take = c.as_take();
   if (what.what == question::kind::connect && connects_already(*take)) return;
-  bool const waits_for_row =
-      what.what == question::kind::attempt && take->its_strategy().waits_in_server;
+  bool const waits_for_row = what.what == question::kind::attempt && take->its_strategy().waits_in_server;
   bool const waits = waits_for_row || what.what == question::kind::stand;
   bool const gives = what.what == question::kind::leave || what.what == question::kind::give_back;
   auto& by = waits_for_row ? row_locks_ : waits ? standers_ : gives ? releases_ : questions_;

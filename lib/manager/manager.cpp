@@ -177,8 +177,8 @@ void manager::wait_until_free_later(lock_spec const& spec,
 void manager::wait_for_end_later(std::shared_ptr<holding::hold> const& h, std::stop_token stop,
                                  executor where, std::unique_ptr<loss_handler> whom) {
   refuse_if_closed();
-  auto answer = std::make_unique<async_end_wait::answer_type>(shared_from_this(), std::move(where),
-                                                              std::move(whom));
+  auto answer =
+      std::make_unique<async_end_wait::answer_type>(shared_from_this(), std::move(where), std::move(whom));
   dispatcher_->start(
       std::make_unique<async_end_wait>(*dispatcher_, *engine_, h, std::move(answer), std::move(stop)));
 }

@@ -40,9 +40,8 @@ class manager : public std::enable_shared_from_this<manager> {
   void acquire_later(std::vector<lock_spec>, wait_policy, std::stop_token, executor,
                      std::unique_ptr<receiver>);
   /// As wait_until_free(), and returns at once. @throws as acquire_later()
-  void wait_until_free_later(lock_spec const&,
-                             std::optional<std::chrono::steady_clock::time_point> deadline, std::stop_token,
-                             executor, std::unique_ptr<async_handler<bool>>);
+  void wait_until_free_later(lock_spec const&, std::optional<std::chrono::steady_clock::time_point> deadline,
+                             std::stop_token, executor, std::unique_ptr<async_handler<bool>>);
   using loss_handler = async_handler<std::optional<loss_reason>>;
   /// Waits until the lock has ended, and returns at once. @throws as acquire_later()
   void wait_for_end_later(std::shared_ptr<holding::hold> const&, std::stop_token, executor,

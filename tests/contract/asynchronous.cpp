@@ -1,107 +1,15 @@
 // Asynchronous calls: what becomes of one that is cancelled, refused, late or alone, at each of its points.
 // The program's loop is run by hand.
-#include <condition_variable>
-#include <coroutine>
-#include <deque>
 #include <future>
-#include <mutex>
 #include <thread>
 
-#include "contract/fixture.hpp"
+#include "contract/async_loop.hpp"
 #include "contract/waits.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
 
 namespace {
-
-/// An event loop whose turns the case makes.
-class loop {
- public:
-  executor where() {
-    return executor([this](posted p) {
-      std::lock_guard const guard(mutex_);
-      if (refuses_) throw std::runtime_error("the loop has ended");
-      waiting_.push_back(std::move(p));
-      come_.notify_all();
-    });
-  }
-  bool comes() {
-    std::unique_lock lock(mutex_);
-    return come_.wait_for(lock, 60s, [this] { return !waiting_.empty(); });
-  }
-  std::size_t waiting() {
-    std::lock_guard const guard(mutex_);
-    return waiting_.size();
-  }
-  /// Runs what comes next.
-  void turn() {
-    REQUIRE(comes());
-    std::unique_lock lock(mutex_);
-    auto next = std::move(waiting_.front());
-    waiting_.pop_front();
-    lock.unlock();
-    next();
-  }
-  void refuse() {
-    std::lock_guard const guard(mutex_);
-    refuses_ = true;
-  }
-  /// As a loop that ends with work in it.
-  void drop() {
-    std::deque<posted> dropped;
-    std::lock_guard const guard(mutex_);
-    dropped.swap(waiting_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable come_;
-  std::deque<posted> waiting_;
-  bool refuses_ = false;
-};
-
-/// What a handler was given.
-struct outcome {
-  int calls = 0;
-  std::exception_ptr failed;
-  std::optional<acquisition> came;
-  std::thread::id ran_on;
-
-  auto handler() {
-    return [this](std::exception_ptr e, acquisition a) {
-      ++calls;
-      failed = std::move(e);
-      came.emplace(std::move(a));
-      ran_on = std::this_thread::get_id();
-    };
-  }
-  bool has() const { return came && *came; }
-  acquire_status status() const { return came->status(); }
-};
-
-/// A coroutine that begins at once, and whose frame its owner destroys.
-class task {
- public:
-  struct promise_type {
-    task get_return_object() { return task(std::coroutine_handle<promise_type>::from_promise(*this)); }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_always final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-  task(task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
-  task& operator=(task&&) = delete;
-  ~task() { end(); }
-  bool done() const { return frame_.done(); }
-  void end() noexcept {
-    if (auto const mine = std::exchange(frame_, nullptr)) mine.destroy();
-  }
-
- private:
-  explicit task(std::coroutine_handle<promise_type> f) : frame_(f) {}
-  std::coroutine_handle<promise_type> frame_;
-};
 
 /// Takes, notes the token, and gives back.
 task takes(mutex& x, executor const& where, std::vector<std::int64_t>& tokens) {

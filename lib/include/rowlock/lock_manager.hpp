@@ -112,8 +112,8 @@ class ROWLOCK_EXPORT lock_manager {
   }
 
   /// As acquire_all(), but returns at once, and `where` calls `handler(std::exception_ptr,
-  /// acquisition_of_all)` with what acquire_all() would throw or return. What basic_mutex::async_acquire() says
-  /// of the call holds here, too.
+  /// acquisition_of_all)` with what acquire_all() would throw or return. What basic_mutex::async_acquire()
+  /// says of the call holds here, too.
   template <std::invocable<std::exception_ptr, acquisition_of_all> Handler>
   void async_acquire_all(std::vector<std::string> const& names, mutex_options const& options,
                          executor const& where, Handler handler, std::stop_token stop = {}) {
