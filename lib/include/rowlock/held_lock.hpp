@@ -227,8 +227,7 @@ class ROWLOCK_EXPORT held_lock {
 
   /// As try_upgrade(), but returns at once, and `where` calls
   /// `handler(std::exception_ptr, std::optional<held_lock>)` with the writer's lock. This handle is then as a
-  /// released one. Without a lock, nothing was done, and this one is as before:
-  /// `if (auto w = co_await lock.async_try_upgrade(loop)) lock = *std::move(w);`
+  /// released one: assign the new one to it. Without a lock, nothing was done, and this one is as before.
   ///
   /// If the new handle is dropped, the lock is released. The handle may be moved or destroyed meanwhile.
   /// @throws as async_extend()
