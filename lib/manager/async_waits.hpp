@@ -52,6 +52,21 @@ class async_free_wait final : public async_wait_for<bool> {
   std::optional<free_wait> call_;  ///< last: it rings this
 };
 
+/// The answer: false if it was stopped.
+class async_pause final : public async_wait_for<bool> {
+ public:
+  async_pause(dispatcher&, engine&, std::chrono::steady_clock::time_point, std::unique_ptr<answer_for<bool>>,
+              std::stop_token);
+
+ private:
+  need next() override;
+  void ask() override {}
+  void end() noexcept override { stop_request_.reset(); }
+
+  std::chrono::steady_clock::time_point const until_;
+  std::optional<stop_request> stop_request_;
+};
+
 /// Until a lock has ended. The answer says why it was lost; empty: released, or the wait was stopped.
 class async_end_wait final : public async_wait_for<std::optional<loss_reason>> {
  public:

@@ -174,6 +174,16 @@ void manager::wait_until_free_later(lock_spec const& spec,
                                                        std::move(answer), std::move(stop)));
 }
 
+void manager::pause_later(boot_time_point until, std::stop_token stop, executor where,
+                          std::unique_ptr<async_handler<bool>> whom) {
+  refuse_if_closed();
+  auto const at = std::chrono::steady_clock::now() +
+                  std::max<std::chrono::nanoseconds>(until - boot_clock::now(), std::chrono::nanoseconds(0));
+  auto answer = std::make_unique<answer_for<bool>>(shared_from_this(), std::move(where), std::move(whom));
+  dispatcher_->start(
+      std::make_unique<async_pause>(*dispatcher_, *engine_, at, std::move(answer), std::move(stop)));
+}
+
 void manager::wait_for_end_later(std::shared_ptr<holding::hold> const& h, std::stop_token stop,
                                  executor where, std::unique_ptr<loss_handler> whom) {
   refuse_if_closed();

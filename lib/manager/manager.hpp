@@ -42,6 +42,8 @@ class manager : public std::enable_shared_from_this<manager> {
   /// As wait_until_free(), and returns at once. @throws as acquire_later()
   void wait_until_free_later(lock_spec const&, std::optional<std::chrono::steady_clock::time_point> deadline,
                              std::stop_token, executor, std::unique_ptr<async_handler<bool>>);
+  /// Waits for that time. The handler gets false if it was stopped. @throws as acquire_later()
+  void pause_later(boot_time_point until, std::stop_token, executor, std::unique_ptr<async_handler<bool>>);
   using loss_handler = async_handler<std::optional<loss_reason>>;
   /// Waits until the lock has ended, and returns at once. @throws as acquire_later()
   void wait_for_end_later(std::shared_ptr<holding::hold> const&, std::stop_token, executor,

@@ -5,6 +5,8 @@
 #include <rowlock/error.hpp>
 #include <utility>
 
+#include "recipes/campaign.hpp"
+#include "recipes/candidacy.hpp"
 #include "recipes/leadership_term.hpp"
 #include "recipes/sleeper.hpp"
 
@@ -12,9 +14,6 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// Gives other candidates a turn where no wait queue exists: longer than their pause between tries.
-constexpr auto pause_after_a_term = 1s;
 
 mutex_options as_lock(election_options const& o) {
   mutex_options m;
@@ -39,21 +38,6 @@ election_options checked(election_options o) {
   return o;
 }
 
-/// Allows one run() of an election at a time.
-class only_run {
- public:
-  only_run(std::atomic<bool>& runs, std::string const& name) : runs_(runs) {
-    if (runs_.exchange(true))
-      throw error(errc::would_deadlock, fmt::format("'{}': run() of this election is under way", name));
-  }
-  ~only_run() { runs_ = false; }
-  only_run(only_run const&) = delete;
-  only_run& operator=(only_run const&) = delete;
-
- private:
-  std::atomic<bool>& runs_;
-};
-
 }  // namespace
 
 fencing_token leadership::token() const noexcept { return term_.lock().token(); }
@@ -67,7 +51,8 @@ bool leadership::set_value(std::string const& value) { return term_.lock().set_n
 election::election(lock_manager& manager, std::string name, election_options options)
     : manager_(manager),
       options_(checked(std::move(options))),
-      mutex_(manager.make_mutex(std::move(name), as_lock(options_))) {}
+      mutex_(manager.make_mutex(std::move(name), as_lock(options_))),
+      candidacy_(std::make_shared<recipes::candidacy>()) {}
 
 std::string const& election::name() const noexcept { return mutex_.name(); }
 
@@ -90,7 +75,7 @@ std::optional<bool> election::lead_once(work const& w, std::stop_token const& st
 
 bool election::run(work const& w, std::stop_token stop) {
   if (!w) throw error(errc::invalid_argument, fmt::format("'{}': an election without work", name()));
-  only_run const here(runs_, name());
+  recipes::only_candidate const here(candidacy_, name());
   recipes::sleeper nap;
   bool led = false;
   while (wait_until_healthy(nap, stop)) {
@@ -98,9 +83,17 @@ bool election::run(work const& w, std::stop_token stop) {
     if (!came) break;
     led = led || *came;
     if (*came && !options_.again) break;
-    if (!nap.sleep_until(boot_clock::now() + pause_after_a_term, stop)) break;
+    if (!nap.sleep_until(boot_clock::now() + recipes::pause_after_a_term, stop)) break;
   }
   return led;
+}
+
+async_start<std::optional<elected>> election::campaigning() {
+  return [this](executor where, std::unique_ptr<async_handler<std::optional<elected>>> whom,
+                std::stop_token stop) {
+    recipes::campaign::begin(manager_.manager_, mutex_, options_, candidacy_, std::move(where),
+                             std::move(whom), std::move(stop));
+  };
 }
 
 std::optional<leader_info> election::leader() const { return find_leader(manager_, name()); }

@@ -339,6 +339,85 @@ LEASE_CASE("async calls: a coroutine awaits each of them") {
   CHECK(other.sees_free("z"));
 }
 
+LEASE_CASE("async calls: a candidate leads, its work ends the term, and the next one leads") {
+  using term = std::optional<elected>;
+  loop l;
+  answer<term> first;
+  answer<term> second;
+  auto const m = f.manager();
+  lock_manager other(f.source, f.options);
+  election here(*m, "scheduler", {.value = "here"});
+  election there(other, "scheduler", {.value = "there"});
+  CHECK_FALSE(here.leader());
+  here.async_campaign(l.where(), first.handler());
+  l.turn();
+  REQUIRE(*first.came);
+  auto& leads = **first.came;
+  CHECK(here.leader()->value == "here");
+  CHECK(leads->set_value("still here"));
+  CHECK(there.leader()->value == "still here");
+  CHECK_FALSE(leads.stop_token().stop_requested());
+  CHECK(reason([&] { here.async_campaign(l.where(), first.handler()); }) == errc::would_deadlock);
+  CHECK(reason([&] { here.run([](leadership&, std::stop_token const&) {}); }) == errc::would_deadlock);
+  there.async_campaign(l.where(), second.handler());
+  leads->resign();
+  CHECK(leads.stop_token().stop_requested());
+  CHECK(l.waiting() == 0);
+  first.came->reset();
+  l.turn();
+  REQUIRE(second.calls == 1);
+  REQUIRE(*second.came);
+  CHECK((**second.came)->token().value > 0);
+  here.async_campaign(l.where(), first.handler());  // its term may still be ending
+  second.came->reset();
+  l.turn();
+  CHECK(first.calls == 2);
+  CHECK(*first.came);
+}
+
+LEASE_CASE("async calls: a candidate waits until it is healthy, and is told of a loss") {
+  using term = std::optional<elected>;
+  loop l;
+  answer<term> won;
+  std::atomic<int> checks{0};
+  auto const m = f.manager();
+  election e(*m, "scheduler", {.ttl = 2s, .healthy = [&] { return ++checks > 2; }, .health_interval = 10ms});
+  e.async_campaign(l.where(), won.handler());
+  l.turn();
+  REQUIRE(*won.came);
+  CHECK(checks >= 4);  // two in vain, one before the campaign, one before the term
+  REQUIRE(m->revoke("scheduler", revoke_mode::now));
+  CHECK(eventually([&] { return (*won.came)->stop_token().stop_requested(); }));
+}
+
+LEASE_CASE("async calls: a stop and the manager's end complete a campaign, and end a term") {
+  using term = std::optional<elected>;
+  loop l;
+  answer<term> came;
+  std::stop_source stop;
+  auto m = f.manager();
+  auto const held = m->make_mutex("scheduler", {.owner = each_acquire{}}).try_acquire();
+  REQUIRE(held);
+  election e(*m, "scheduler", {});
+  e.async_campaign(l.where(), came.handler(), stop.get_token());
+  CHECK(l.waiting() == 0);
+  SUBCASE("stopped") {
+    stop.request_stop();
+    l.turn();
+    e.async_campaign(l.where(), came.handler());
+    m.reset();
+    l.turn();
+    CHECK(came.calls == 2);
+  }
+  SUBCASE("the manager's end") {
+    m.reset();
+    l.turn();
+    CHECK(came.calls == 1);
+  }
+  CHECK_FALSE(came.failed);
+  CHECK_FALSE(*came.came);
+}
+
 CONTRACT_CASE("async calls: close ends waiting calls, gives back, and completes once") {
   stranger other(f);
   loop l;

@@ -1,20 +1,28 @@
 #pragma once
 
+#include <rowlock/asynchronous.hpp>
+#include <rowlock/executor.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/lock_manager.hpp>
 
-#include <atomic>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace rowlock::recipes {
+class campaign;
+class elected_term;
 class leadership_term;
 class sleeper;
+struct candidacy;
 }  // namespace rowlock::recipes
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
@@ -103,8 +111,33 @@ class ROWLOCK_EXPORT leadership {
 
  private:
   friend class election;
+  friend class recipes::elected_term;
   explicit leadership(recipes::leadership_term& term) noexcept : term_(term) {}
   recipes::leadership_term& term_;
+};
+
+/// A term that was won by election::async_campaign(). Move-only. The destructor ends the term, and does not
+/// wait: the work must have returned by then.
+///
+/// An object that was moved from may be assigned to and destroyed.
+///
+/// Thread safety: distinct objects are independent. Const members may be called concurrently.
+class ROWLOCK_EXPORT elected {
+ public:
+  elected(elected&&) noexcept;
+  elected& operator=(elected&&) noexcept;
+  ~elected();
+
+  /// Told as to the work of election::run(). Callbacks run on a thread of the election: keep them short.
+  std::stop_token stop_token() const noexcept;
+  leadership& operator*() const noexcept;
+  leadership* operator->() const noexcept;
+
+ private:
+  friend class recipes::campaign;
+  explicit elected(std::unique_ptr<recipes::elected_term>) noexcept;
+  void end() noexcept;
+  std::unique_ptr<recipes::elected_term> term_;
 };
 
 /// One candidate among several, on any number of hosts, of which at most one leads at a time.
@@ -147,10 +180,32 @@ class ROWLOCK_EXPORT election {
   /// retryable errors; errc::would_deadlock during another run() of this object
   bool run(work const& w, std::stop_token stop = {});
 
+  /// As run(), for an event loop: returns at once, and `where` calls `handler(std::exception_ptr,
+  /// std::optional<elected>)` once this candidate leads. Empty if `stop` is triggered or the lock_manager
+  /// ends. The work is the caller's, and ends before the elected object does:
+  ///
+  ///     while (auto term = co_await e.async_campaign(loop, stop)) co_await work(**term, term->stop_token());
+  ///
+  /// A campaign begins a second after this object's last term. election_options::healthy is called by the
+  /// library's thread for continuations (on_library_thread), and delays the others there.
+  ///
+  /// Preconditions: this object exists until the handler was called.
+  /// @throws error as basic_mutex::async_acquire(); errc::would_deadlock during another campaign, run() or
+  /// term of this object
+  template <std::invocable<std::exception_ptr, std::optional<elected>> Handler>
+  void async_campaign(executor const& where, Handler handler, std::stop_token stop = {}) {
+    campaigning()(where, async_handler<std::optional<elected>>::of(std::move(handler)), std::move(stop));
+  }
+  async_result<std::optional<elected>> async_campaign(std::reference_wrapper<executor const> where,
+                                                      std::stop_token stop = {}) {
+    return {campaigning(), where, std::move(stop)};
+  }
+
   /// As find_leader(). @throws error
   std::optional<leader_info> leader() const;
 
  private:
+  async_start<std::optional<elected>> campaigning();
   bool wait_until_healthy(recipes::sleeper&, std::stop_token const&) const;
   /// @return whether it led; empty to end run()
   std::optional<bool> lead_once(work const&, std::stop_token const&);
@@ -158,7 +213,7 @@ class ROWLOCK_EXPORT election {
   lock_manager& manager_;
   election_options options_;
   mutex mutex_;
-  std::atomic<bool> runs_{false};
+  std::shared_ptr<recipes::candidacy> const candidacy_;
 };
 
 }  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -198,6 +198,7 @@ class ROWLOCK_EXPORT lock_manager {
 
  private:
   friend class basic_transaction;
+  friend class election;
   friend class managing::member;
   acquisition_of_all acquire_all(std::vector<std::string>, mutex_options, managing::wait_policy const&,
                                  std::stop_token);
