@@ -79,9 +79,12 @@ std::shared_ptr<hold> hold::make(grant_facts&& facts, waiting::local_queue::turn
 
 std::optional<loss_reason> hold::loss() const noexcept {
   if (forked()) return loss_reason::forked;
-  if (state_.load() == state::lost) return static_cast<loss_reason>(reason_.load());
+  // Trust first: a release ends it after the state, and must not look like a loss.
+  bool const over = boot_clock::now() >= offered_until();
+  auto const now = state_.load();
+  if (now == state::lost) return static_cast<loss_reason>(reason_.load());
   // The watchdog can be late, as in a paused process.
-  if (is_held(state_.load()) && boot_clock::now() >= trusted_until()) return why_expired();
+  if (over && is_held(now)) return why_expired();
   return std::nullopt;
 }
 

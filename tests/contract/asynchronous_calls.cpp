@@ -182,6 +182,7 @@ EVERY_CASE("async calls: lost() completes by a release, a stop and the manager's
   if (why.calls == 0) l.turn();
   CHECK(why.calls == 1);
   CHECK_FALSE(why.failed);
+  INFO(std::string(*why.came ? to_string(**why.came) : "no loss"));
   CHECK_FALSE(*why.came);
   CHECK(l.waiting() == 0);
 }
