@@ -44,6 +44,11 @@ struct async_wait {
   std::optional<std::chrono::nanoseconds> timeout{};
 };
 
+/// For the library: a completion token of Asio's. Members that take one are defined in <rowlock/asio.hpp>.
+template <class Token>
+concept completion_token = !std::convertible_to<Token, executor> &&
+                           !std::convertible_to<Token, std::reference_wrapper<executor const>>;
+
 /// For the library: begins a call.
 template <class Result>
 using async_start = std::function<void(executor, std::unique_ptr<async_handler<Result>>, std::stop_token)>;

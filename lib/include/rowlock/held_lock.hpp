@@ -194,6 +194,10 @@ class ROWLOCK_EXPORT held_lock {
             where,
             {}};
   }
+  /// The same for Asio: <rowlock/asio.hpp> defines it. Until the call begins the lock must not be moved or
+  /// destroyed.
+  template <completion_token Token, class Asio>
+  auto async_release(Token&& token);
 
   /// As extend(), but returns at once, and `where` calls `handler(std::exception_ptr, bool)` with what
   /// extend() would throw or return. The handle may be moved or destroyed meanwhile.

@@ -102,6 +102,9 @@ class ROWLOCK_EXPORT basic_mutex {
                                           std::stop_token stop = {}) {
     return {async({}), where, std::move(stop)};
   }
+  /// The same for Asio: <rowlock/asio.hpp> defines it.
+  template <completion_token Token, class Asio>
+  auto async_acquire(Token&& token);
   /// As try_acquire_for(), asynchronously. `timeout` counts from the call.
   template <std::invocable<std::exception_ptr, acquisition> Handler>
   void async_acquire_for(std::chrono::nanoseconds timeout, executor const& where, Handler handler,
@@ -113,6 +116,8 @@ class ROWLOCK_EXPORT basic_mutex {
                                               std::stop_token stop = {}) {
     return {async({.timeout = timeout}), where, std::move(stop)};
   }
+  template <completion_token Token, class Asio>
+  auto async_acquire_for(std::chrono::nanoseconds timeout, Token&& token);
   /// As try_acquire(), asynchronously.
   template <std::invocable<std::exception_ptr, acquisition> Handler>
   void async_try_acquire(executor const& where, Handler handler) {
@@ -121,6 +126,8 @@ class ROWLOCK_EXPORT basic_mutex {
   async_result<acquisition> async_try_acquire(std::reference_wrapper<executor const> where) {
     return {async({.one_attempt = true}), where, {}};
   }
+  template <completion_token Token, class Asio>
+  auto async_try_acquire(Token&& token);
 
   /// Waits until the lock has no holder, without taking it, for example for a value that the holder puts into
   /// a cache. Looks at the row after 2 ms, then less and less often, in the end each 250 ms, and when the

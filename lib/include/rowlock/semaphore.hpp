@@ -66,6 +66,8 @@ class ROWLOCK_EXPORT semaphore {
                                           std::stop_token stop = {}) {
     return {async(units, {}), where, std::move(stop)};
   }
+  template <completion_token Token, class Asio>
+  auto async_acquire(std::int64_t units, Token&& token);
   template <std::invocable<std::exception_ptr, acquisition> Handler>
   void async_acquire_for(std::chrono::nanoseconds timeout, std::int64_t units, executor const& where,
                          Handler handler, std::stop_token stop = {}) {
@@ -77,6 +79,8 @@ class ROWLOCK_EXPORT semaphore {
                                               std::stop_token stop = {}) {
     return {async(units, {.timeout = timeout}), where, std::move(stop)};
   }
+  template <completion_token Token, class Asio>
+  auto async_acquire_for(std::chrono::nanoseconds timeout, std::int64_t units, Token&& token);
   template <std::invocable<std::exception_ptr, acquisition> Handler>
   void async_try_acquire(std::int64_t units, executor const& where, Handler handler) {
     async(units, {.one_attempt = true})(where, async_handler<acquisition>::of(std::move(handler)), {});
@@ -85,6 +89,8 @@ class ROWLOCK_EXPORT semaphore {
                                               std::reference_wrapper<executor const> where) {
     return {async(units, {.one_attempt = true}), where, {}};
   }
+  template <completion_token Token, class Asio>
+  auto async_try_acquire(std::int64_t units, Token&& token);
 
   /// The number of free units now, for people; empty if no limit is known. @throws error
   [[nodiscard]] std::optional<std::int64_t> available() const;
