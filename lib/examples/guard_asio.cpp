@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
-#include <optional>
+#include <rowlock/asio.hpp>
 #include <rowlock/lock_manager.hpp>
 #include <rowlock/mutex.hpp>
 #include <rowlock/postgresql.hpp>
@@ -61,13 +61,9 @@ class session {
   descriptor socket_;
 };
 
-asio::awaitable<void> count(session& s, rowlock::mutex& counter, asio::thread_pool& blocking, int times) {
+asio::awaitable<void> count(session& s, rowlock::mutex& counter, int times) {
   for (; times > 0; --times) {
-    // acquire() blocks: on a thread of its own.
-    auto const take = [&]() -> asio::awaitable<std::optional<rowlock::held_lock>> {
-      co_return *counter.acquire();
-    };
-    auto const lock = co_await asio::co_spawn(blocking, take, asio::use_awaitable);
+    auto const lock = co_await counter.async_acquire(asio::use_awaitable);
     auto const n = co_await s.run("SELECT n + 1 FROM counter");
     co_await s.run("BEGIN");
     std::string const next = PQgetvalue(n.get(), 0, 0);
@@ -84,11 +80,10 @@ int main(int argc, char** argv) try {
   if (argc != 3) return 64;
   rowlock::lock_manager manager{rowlock::postgresql::source{argv[1]}};
   auto counter = manager.make_mutex("counter");
-  asio::thread_pool blocking{1};
   asio::io_context io;
   session s{io, argv[1]};
   std::exception_ptr why;
-  asio::co_spawn(io, count(s, counter, blocking, std::stoi(argv[2])), [&](std::exception_ptr e) { why = e; });
+  asio::co_spawn(io, count(s, counter, std::stoi(argv[2])), [&](std::exception_ptr e) { why = e; });
   io.run();
   if (why) std::rethrow_exception(why);
   std::puts("counted");

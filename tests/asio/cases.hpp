@@ -4,6 +4,9 @@
 
 #include <rowlock/asio.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -342,6 +345,61 @@ ASIO_CASE("an io_context that is stopped keeps a posted lock until it runs again
   }
   SUBCASE("ends") { io.reset(); }
   CHECK(eventually([&] { return other.sees_free("x"); }));
+}
+
+LEASE_CASE(ASIO_CASES_NAME ": a lock whose trust has ended before its loop came to it is not seen") {
+  stranger other(f);
+  noticed::notes notes;
+  net::io_context io;
+  auto const m = f.manager();
+  mutex_options options;
+  options.ttl = 1s;
+  options.renew = false;
+  auto x = m->make_mutex("x", options);
+  outcome got;
+  x.async_acquire(got.on(noticed(io, notes)));
+  REQUIRE(eventually([&] { return notes.posted == 1; }));
+  auto const first = other.token("x");
+  REQUIRE(eventually([&] { return other.take("x", 30s, takeover::clock); }));
+  REQUIRE(other.release("x"));
+  turn(io);
+  CHECK(got.calls == 0);
+  REQUIRE(eventually([&] { return notes.posted == 2; }));
+  turn(io);
+  REQUIRE(got.has());
+  CHECK((*got.came)->token().value > first + 1);
+}
+
+ASIO_CASE("a forked child runs no handler of its parent's, and can begin calls") {
+  noticed::notes notes;
+  net::io_context io;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  outcome posted;
+  outcome waits;
+  m->make_mutex("y").async_acquire(posted.on(noticed(io, notes)));
+  auto held = x.acquire();
+  x.async_acquire(waits.on(io));
+  REQUIRE(eventually([&] { return notes.posted == 1; }));
+  io.notify_fork(net::execution_context::fork_prepare);
+  auto const child = ::fork();
+  if (child == 0) {
+    io.notify_fork(net::execution_context::fork_child);
+    io.poll();
+    outcome own;
+    x.async_acquire(own.on(io));
+    io.poll();
+    ::_exit(posted.calls == 0 && waits.calls == 0 && own.calls == 1 && own.code == errc::forked ? 0 : 1);
+  }
+  io.notify_fork(net::execution_context::fork_parent);
+  int status = -1;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  turn(io);
+  CHECK(posted.has());
+  held = acquisition(acquire_status::busy, {});
+  turn(io);
+  CHECK(waits.has());
 }
 
 LEASE_CASE(ASIO_CASES_NAME ": permits and readers") {

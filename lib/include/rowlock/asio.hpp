@@ -203,6 +203,10 @@ class service final : public net::execution_context::service {
 
  private:
   void shutdown() noexcept override { end(); }
+  /// The parent's calls stay as they are. They keep themselves.
+  void notify_fork(net::execution_context::fork_event e) override {
+    if (e == net::execution_context::fork_child) calls_ = std::make_shared<calls>();
+  }
   void end() noexcept {
     if (calls_->forked()) return;
     std::unique_lock lock(calls_->mutex);
@@ -212,7 +216,7 @@ class service final : public net::execution_context::service {
     lock.unlock();
     for (auto const& one : open) one->end();
   }
-  std::shared_ptr<calls> const calls_ = std::make_shared<calls>();
+  std::shared_ptr<calls> calls_ = std::make_shared<calls>();
 };
 
 /// @return null for an executor that has no context: nothing says when it ends
