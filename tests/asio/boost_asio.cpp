@@ -3,11 +3,13 @@
 #include <boost/asio.hpp>
 #if BOOST_ASIO_VERSION >= 102200
 #include <boost/asio/experimental/as_tuple.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/deferred.hpp>
 #define ASIO_CASES_HAVE_SLOTS
 #endif
 #ifdef BOOST_ASIO_HAS_CO_AWAIT
+#ifdef ASIO_CASES_HAVE_SLOTS
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#endif
 #define ASIO_CASES_HAVE_COROUTINES
 #endif
 

@@ -62,15 +62,17 @@ void turn(net::io_context& io) {
   REQUIRE(io.run_one_for(60s) == 1);
 }
 
-/// An executor of a context that tells when something was posted, and may do something before that.
-class noticed {
+struct notes {
+  std::atomic<int> posted{0};
+  std::function<void()> before{};
+};
+
+/// An executor that tells when something was posted, and may do something before that.
+template <bool HasContext>
+class noticed_if {
  public:
-  struct notes {
-    std::atomic<int> posted{0};
-    std::function<void()> before{};
-  };
-  noticed(net::io_context& io, notes& n) : io_(&io), notes_(&n) {}
-  net::execution_context& query(net::execution::context_t) const noexcept { return *io_; }
+  noticed_if(net::io_context& io, notes& n) : io_(&io), notes_(&n) {}
+  net::execution_context& query(net::execution::context_t) const noexcept requires HasContext { return *io_; }
   static constexpr net::execution::blocking_t::never_t query(net::execution::blocking_t) noexcept {
     return {};
   }
@@ -80,12 +82,14 @@ class noticed {
     net::post(*io_, std::move(f));
     ++notes_->posted;
   }
-  bool operator==(noticed const&) const noexcept = default;
+  bool operator==(noticed_if const&) const noexcept = default;
 
  private:
   net::io_context* io_;
   notes* notes_;
 };
+
+using noticed = noticed_if<true>;
 
 /// Does something when its context shuts down. Those made later are shut down first.
 template <int Which>
@@ -234,41 +238,47 @@ ASIO_CASE("F15: the end of an io_context in which a call waits destroys its hand
   stranger other(f);
   outcome got;
   auto const m = f.manager();
-  auto x = m->make_mutex("x");
-  auto held = x.acquire();
+  auto held = m->make_mutex("x").acquire();
   REQUIRE(held);
+  auto const call = std::make_shared<int>();
+  mutex_options known;
+  known.on_wait = [call](holder_info const*) {};
+  auto const begin = [&](auto handler) {
+    m->make_mutex("x", known).async_acquire(std::move(handler));
+    known.on_wait = nullptr;
+  };
   SUBCASE("of the context itself") {
     net::io_context io;
-    x.async_acquire(got.on(io));
+    begin(got.on(io));
   }
   SUBCASE("of a strand") {
     net::io_context io;
-    x.async_acquire(got.on(net::make_strand(io)));
+    begin(got.on(net::make_strand(io)));
   }
   SUBCASE("of any executor") {
     net::io_context io;
-    x.async_acquire(got.on(net::any_io_executor(io.get_executor())));
+    begin(got.on(net::any_io_executor(io.get_executor())));
   }
   SUBCASE("of a pool of threads") {
     net::thread_pool pool(2);
-    x.async_acquire(got.on(pool));
+    begin(got.on(pool));
   }
   CHECK(got.handler_has_gone());
   CHECK(got.calls == 0);
+  CHECK(eventually([&] { return call.use_count() == 1; }));  // nothing of it is left
   CHECK(held->release() == release_result::released);
   CHECK(eventually([&] { return other.sees_free("x"); }));
-  CHECK(x.acquire());
 }
 
 ASIO_CASE("F15: the end of an io_context in which a grant is posted gives it back") {
   stranger other(f);
-  noticed::notes notes;
+  notes seen;
   outcome got;
   auto io = std::make_unique<net::io_context>();
   auto const m = f.manager();
   auto x = m->make_mutex("x");
-  x.async_acquire(got.on(noticed(*io, notes)));
-  REQUIRE(eventually([&] { return notes.posted == 1; }));
+  x.async_acquire(got.on(noticed(*io, seen)));
+  REQUIRE(eventually([&] { return seen.posted == 1; }));
   CHECK_FALSE(other.sees_free("x"));
   io.reset();
   CHECK(got.handler_has_gone());
@@ -281,21 +291,43 @@ ASIO_CASE("F15: the end of an io_context waits for a post") {
   stranger other(f);
   std::atomic<bool> ends{false};
   std::atomic<bool> ended{false};
-  noticed::notes notes;
+  notes seen;
   outcome got;
   auto io = std::make_unique<net::io_context>();
   net::use_service<at_shutdown<1>>(*io).then = [&] { ended = true; };
   auto const m = f.manager();
-  notes.before = [&] {
+  seen.before = [&] {
     CHECK(eventually([&] { return ends.load(); }));
     for (int i = 0; i < 1000; ++i) std::this_thread::yield();
     CHECK_FALSE(ended);
   };
-  m->make_mutex("x").async_acquire(got.on(noticed(*io, notes)));
+  m->make_mutex("x").async_acquire(got.on(noticed(*io, seen)));
   net::use_service<at_shutdown<2>>(*io).then = [&] { ends = true; };
   REQUIRE(eventually([&] { return !other.sees_free("x"); }));
   io.reset();
   CHECK(got.calls == 0);
+  CHECK(got.handler_has_gone());
+  CHECK(eventually([&] { return other.sees_free("x"); }));
+}
+
+ASIO_CASE("F15: an executor without a context refuses by destroying what was posted") {
+  stranger other(f);
+  notes seen;
+  outcome got;
+  auto io = std::make_unique<net::io_context>();
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  x.async_acquire(got.on(noticed_if<false>(*io, seen)));
+  REQUIRE(eventually([&] { return seen.posted == 1; }));
+  SUBCASE("it runs") {
+    turn(*io);
+    CHECK(got.has());
+    got.came.reset();
+  }
+  SUBCASE("it does not") {
+    io.reset();
+    CHECK(got.calls == 0);
+  }
   CHECK(got.handler_has_gone());
   CHECK(eventually([&] { return other.sees_free("x"); }));
 }
@@ -328,13 +360,13 @@ ASIO_CASE("F15: a handler that the end of its io_context destroys may begin a ca
 
 ASIO_CASE("an io_context that is stopped keeps a posted lock until it runs again, or ends") {
   stranger other(f);
-  noticed::notes notes;
+  notes seen;
   outcome got;
   auto io = std::make_unique<net::io_context>();
   auto const m = f.manager();
-  m->make_mutex("x").async_acquire(got.on(noticed(*io, notes)));
+  m->make_mutex("x").async_acquire(got.on(noticed(*io, seen)));
   io->stop();
-  REQUIRE(eventually([&] { return notes.posted == 1; }));
+  REQUIRE(eventually([&] { return seen.posted == 1; }));
   CHECK(io->run() == 0);
   CHECK(got.calls == 0);
   CHECK_FALSE(other.sees_free("x"));
@@ -349,7 +381,7 @@ ASIO_CASE("an io_context that is stopped keeps a posted lock until it runs again
 
 LEASE_CASE(ASIO_CASES_NAME ": a lock whose trust has ended before its loop came to it is not seen") {
   stranger other(f);
-  noticed::notes notes;
+  notes seen;
   net::io_context io;
   auto const m = f.manager();
   mutex_options options;
@@ -357,30 +389,30 @@ LEASE_CASE(ASIO_CASES_NAME ": a lock whose trust has ended before its loop came 
   options.renew = false;
   auto x = m->make_mutex("x", options);
   outcome got;
-  x.async_acquire(got.on(noticed(io, notes)));
-  REQUIRE(eventually([&] { return notes.posted == 1; }));
+  x.async_acquire(got.on(noticed(io, seen)));
+  REQUIRE(eventually([&] { return seen.posted == 1; }));
   auto const first = other.token("x");
   REQUIRE(eventually([&] { return other.take("x", 30s, takeover::clock); }));
   REQUIRE(other.release("x"));
   turn(io);
   CHECK(got.calls == 0);
-  REQUIRE(eventually([&] { return notes.posted == 2; }));
+  REQUIRE(eventually([&] { return seen.posted == 2; }));
   turn(io);
   REQUIRE(got.has());
   CHECK((*got.came)->token().value > first + 1);
 }
 
 ASIO_CASE("a forked child runs no handler of its parent's, and can begin calls") {
-  noticed::notes notes;
+  notes seen;
   net::io_context io;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   outcome posted;
   outcome waits;
-  m->make_mutex("y").async_acquire(posted.on(noticed(io, notes)));
+  m->make_mutex("y").async_acquire(posted.on(noticed(io, seen)));
   auto held = x.acquire();
   x.async_acquire(waits.on(io));
-  REQUIRE(eventually([&] { return notes.posted == 1; }));
+  REQUIRE(eventually([&] { return seen.posted == 1; }));
   io.notify_fork(net::execution_context::fork_prepare);
   auto const child = ::fork();
   if (child == 0) {
@@ -545,7 +577,7 @@ ASIO_CASE("coroutines of a loop take a lock one after the other") {
 ASIO_CASE("F16: coroutines that wait are destroyed with their loop") {
   stranger other(f);
   std::vector<std::int64_t> tokens;
-  noticed::notes notes;
+  notes seen;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto held = x.acquire();
@@ -604,7 +636,7 @@ ASIO_CASE("F4: `||` drops a lock that comes after the timer, and another one can
   net::steady_timer timer(io, std::chrono::steady_clock::time_point::max());
   std::atomic<bool> asked{false};
   std::atomic<bool> goes_on{false};
-  noticed::notes notes;
+  notes seen;
   outcome next;
   std::optional<std::size_t> which;
   auto o = f.options;
@@ -628,8 +660,8 @@ ASIO_CASE("F4: `||` drops a lock that comes after the timer, and another one can
   }
   SUBCASE("when the lock is posted, too") {
     goes_on = true;
-    m->make_mutex("y").async_acquire(next.on(noticed(io, notes)));  // of one connection, so it comes later
-    REQUIRE(eventually([&] { return notes.posted == 1; }));
+    m->make_mutex("y").async_acquire(next.on(noticed(io, seen)));  // of one connection, so it comes later
+    REQUIRE(eventually([&] { return seen.posted == 1; }));
     io.run();
     CHECK(next.has());
   }

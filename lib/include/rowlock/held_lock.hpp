@@ -194,8 +194,8 @@ class ROWLOCK_EXPORT held_lock {
             where,
             {}};
   }
-  /// The same for Asio: <rowlock/asio.hpp> defines it. Until the call begins the lock must not be moved or
-  /// destroyed.
+  /// The same with a completion token of Asio's: <rowlock/asio.hpp> defines it. Until the call begins, the
+  /// lock must not be moved or destroyed.
   template <completion_token Token, class Asio>
   auto async_release(Token&& token);
 

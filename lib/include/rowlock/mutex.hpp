@@ -102,7 +102,9 @@ class ROWLOCK_EXPORT basic_mutex {
                                           std::stop_token stop = {}) {
     return {async({}), where, std::move(stop)};
   }
-  /// The same for Asio: <rowlock/asio.hpp> defines it.
+  /// The same with a completion token of Asio's: <rowlock/asio.hpp> defines it. On its associated executor,
+  /// the handler gets `(error_code, acquisition)`. What the call throws is the code, and operation_aborted if
+  /// it is cancelled.
   template <completion_token Token, class Asio>
   auto async_acquire(Token&& token);
   /// As try_acquire_for(), asynchronously. `timeout` counts from the call.
