@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -475,6 +476,46 @@ LEASE_CASE(ASIO_CASES_NAME ": permits and readers") {
   CHECK(writer.has());
 }
 
+LEASE_CASE(ASIO_CASES_NAME ": what else a lock can be asked for") {
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  auto lock = x.async_acquire(net::use_future).get();
+  REQUIRE(lock);
+  CHECK(lock->async_extend(60s, net::use_future).get());
+  CHECK(lock->async_set_note("busy", net::use_future).get());
+  CHECK(other.read("x")->holder.note == "busy");
+  CHECK_THROWS_AS(lock->async_done(1h, "", net::use_future).get(), std::runtime_error const&);
+  CHECK_FALSE(x.async_wait_until_free_for(1ms, net::use_future).get());
+  auto ends = lock->async_lost(net::use_future);
+  CHECK(lock->async_release(net::use_future).get() == release_result::released);
+  CHECK_FALSE(ends.get());
+  CHECK(x.async_wait_until_free_for(60s, net::use_future).get());
+  auto rw = m->make_shared_mutex("rw");
+  auto reader = rw.async_acquire_shared(net::use_future).get();
+  auto writer = reader->async_try_upgrade(net::use_future).get();
+  REQUIRE(writer);
+  CHECK_FALSE(rw.try_acquire_shared());
+  CHECK(writer->async_downgrade(net::use_future).get());
+}
+
+LEASE_CASE(ASIO_CASES_NAME ": several locks, and the end of the manager") {
+  stranger other(f);
+  std::vector<std::string> const names{"a", "b"};
+  mutex_options const options;
+  auto const m = f.manager();
+  auto both = m->async_acquire_all(names, options, net::use_future).get();
+  REQUIRE(both);
+  CHECK_FALSE(other.sees_free("b"));
+  CHECK(m->async_try_acquire_all(names, options, net::use_future).get().status() == acquire_status::busy);
+  CHECK(m->async_acquire_all_for(names, 1ms, options, net::use_future).get().status() ==
+        acquire_status::timed_out);
+  CHECK(both->async_release(net::use_future).get() == release_result::released);
+  CHECK(other.sees_free("b"));
+  CHECK(m->async_close(net::use_future).get());
+  CHECK_THROWS_AS(m->async_acquire_all(names, options, net::use_future).get(), std::runtime_error const&);
+}
+
 #ifdef ASIO_CASES_HAVE_SLOTS
 ASIO_CASE("F14: a slot cancels, by the handler's executor") {
   net::io_context io;
@@ -537,6 +578,34 @@ ASIO_CASE("F5: no cancellation reaches a release") {
   turn(io);
   CHECK(calls == 1);
   CHECK(other.sees_free("x"));
+}
+
+LEASE_CASE(ASIO_CASES_NAME ": F14: a slot cancels calls whose result can't say so") {
+  net::io_context io;
+  net::cancellation_signal stop;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  auto const lock = x.acquire();
+  REQUIRE(lock);
+  net_error_code free_code;
+  net_error_code lost_code;
+  SUBCASE("until it is free") {
+    x.async_wait_until_free_for(
+        60s, net::bind_cancellation_slot(
+                 stop.slot(), net::bind_executor(io, [&](net_error_code e, bool) { free_code = e; })));
+    stop.emit(net::cancellation_type::total);
+    turn(io);
+    CHECK(free_code == net::error::operation_aborted);
+  }
+  SUBCASE("until it is lost") {
+    lock->async_lost(net::bind_cancellation_slot(
+        stop.slot(),
+        net::bind_executor(io, [&](net_error_code e, std::optional<loss_reason>) { lost_code = e; })));
+    stop.emit(net::cancellation_type::total);
+    turn(io);
+    CHECK(lost_code == net::error::operation_aborted);
+  }
+  CHECK(lock->valid());
 }
 
 ASIO_CASE("deferred operations begin when they are called, also without their mutex") {

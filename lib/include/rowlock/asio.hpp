@@ -11,7 +11,8 @@
 // pays nothing, and gets "no matching function". In a program that uses both Asios, these are two templates.
 //
 // Another call: declare `template <completion_token Token, class Asio> auto async_x(..., Token&&)` in its
-// class, and define it below by Asio::start. An error and an empty Result become what `aborted` says of it.
+// class, and define it at the end by Asio::start, with what makes its async_start. If it can be stopped, and
+// its Result has no status(), say Asio::brings_nothing.
 //
 // How it works. An `operation` has the handler, in an object with all that belongs to the execution context.
 // It is posted as a `turn`. The context's `calls` know the operations. Their `service` learns of the
@@ -26,6 +27,8 @@
 #include <rowlock/executor.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/held_lock.hpp>
+#include <rowlock/held_locks.hpp>
+#include <rowlock/lock_manager.hpp>
 #include <rowlock/mutex.hpp>
 #include <rowlock/semaphore.hpp>
 #include <rowlock/types.hpp>
@@ -37,6 +40,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -47,6 +51,7 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #if !defined(ASIO_STANDALONE) && __has_include(<boost/asio/version.hpp>)
 #include <boost/asio/associated_executor.hpp>
@@ -378,27 +383,36 @@ class operation final : public pending {
   error_code why_not_{};
 };
 
+/// Whether a stopped call says so by its result, or brings an empty one.
+enum class stopped { says_so, brings_nothing };
+
 /// What the library calls.
-template <class Result, class Handler>
+template <class Result, stopped How, class Handler>
 class completion final : public async_handler<Result> {
  public:
-  explicit completion(std::shared_ptr<operation<Result, Handler>> of) noexcept : of_(std::move(of)) {}
+  completion(std::shared_ptr<operation<Result, Handler>> of, std::stop_token stop) noexcept
+      : of_(std::move(of)), stop_(std::move(stop)) {}
   ~completion() override {
     if (of_) of_->abandon();
   }
   void call(std::exception_ptr e, Result r) override {
     auto const of = std::move(of_);
     auto code = e ? code_of(e) : error_code();
-    if (!e && aborted(r)) code = net::error::operation_aborted;
+    if constexpr (How == stopped::says_so) {
+      if (!e && aborted(r)) code = net::error::operation_aborted;
+    } else {
+      if (!e && !r && stop_.stop_requested()) code = net::error::operation_aborted;
+    }
     of->complete(code, std::move(r));
   }
 
  private:
   std::shared_ptr<operation<Result, Handler>> of_;
+  std::stop_token stop_;
 };
 
 /// Begins a call when Asio has made a handler of the token.
-template <class Result>
+template <class Result, stopped How>
 struct initiation {
   async_start<Result> begin;
 
@@ -416,7 +430,7 @@ struct initiation {
     error_code why_not = net::error::operation_aborted;
     try {
       begin(executor([call](posted p) { call->post(std::move(p)); }),
-            std::make_unique<completion<Result, Handler>>(call), stop.get_token());
+            std::make_unique<completion<Result, How, Handler>>(call, stop.get_token()), stop.get_token());
     } catch (...) {
       why_not = code_of(std::current_exception());
     }
@@ -425,8 +439,10 @@ struct initiation {
 };
 
 struct adapter {
+  static constexpr auto brings_nothing = stopped::brings_nothing;
+
   /// `make` returns an async_start<Result>. What it throws the handler gets.
-  template <class Result, class Make, class Token>
+  template <class Result, stopped How = stopped::says_so, class Make, class Token>
   static auto start(Make const& make, Token&& token) {
     async_start<Result> begin;
     try {
@@ -434,7 +450,8 @@ struct adapter {
     } catch (...) {
       begin = [e = std::current_exception()](auto&&...) { std::rethrow_exception(e); };
     }
-    return net::async_initiate<Token, void(error_code, Result)>(initiation<Result>{std::move(begin)}, token);
+    return net::async_initiate<Token, void(error_code, Result)>(initiation<Result, How>{std::move(begin)},
+                                                                token);
   }
 };
 
@@ -474,6 +491,76 @@ auto held_lock::async_release(Token&& token) {
       [this]() -> async_start<release_result> {
         return [this](executor where, std::unique_ptr<async_handler<release_result>> h,
                       std::stop_token const&) { async_release_with(std::move(where), std::move(h)); };
+      },
+      std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto basic_mutex::async_wait_until_free_for(std::chrono::nanoseconds timeout, Token&& token) {
+  return Asio::template start<bool, Asio::brings_nothing>([&] { return async_until_free(timeout); },
+                                                          std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto held_lock::async_extend(std::chrono::milliseconds duration, Token&& token) {
+  return Asio::template start<bool>([&] { return extending(duration); }, std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto held_lock::async_set_note(std::string const& note, Token&& token) {
+  return Asio::template start<bool>([&] { return noting(note); }, std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto held_lock::async_done(std::chrono::milliseconds keep_for, std::string const& result, Token&& token) {
+  return Asio::template start<bool>([&] { return recording(keep_for, result); }, std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto held_lock::async_try_upgrade(Token&& token) {
+  return Asio::template start<std::optional<held_lock>>([&] { return exchanging(true); },
+                                                        std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto held_lock::async_downgrade(Token&& token) {
+  return Asio::template start<std::optional<held_lock>>([&] { return exchanging(false); },
+                                                        std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto held_lock::async_lost(Token&& token) const {
+  return Asio::template start<std::optional<loss_reason>, Asio::brings_nothing>([&] { return ending(); },
+                                                                                std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto lock_manager::async_acquire_all(std::reference_wrapper<std::vector<std::string> const> names,
+                                     std::reference_wrapper<mutex_options const> options, Token&& token) {
+  return Asio::template start<acquisition_of_all>([&] { return async_all(names, options, {}); },
+                                                  std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto lock_manager::async_acquire_all_for(std::reference_wrapper<std::vector<std::string> const> names,
+                                         std::chrono::nanoseconds timeout,
+                                         std::reference_wrapper<mutex_options const> options, Token&& token) {
+  return Asio::template start<acquisition_of_all>(
+      [&] { return async_all(names, options, {.timeout = timeout}); }, std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto lock_manager::async_try_acquire_all(std::reference_wrapper<std::vector<std::string> const> names,
+                                         std::reference_wrapper<mutex_options const> options, Token&& token) {
+  return Asio::template start<acquisition_of_all>(
+      [&] { return async_all(names, options, {.one_attempt = true}); }, std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto held_locks::async_release(Token&& token) {
+  return Asio::template start<release_result>(
+      [this]() -> async_start<release_result> {
+        return [this](executor where, std::unique_ptr<async_handler<release_result>> h,
+                      std::stop_token const&) { async_release_with(std::move(where), std::move(h)); };
+      },
+      std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto lock_manager::async_close(Token&& token) {
+  return Asio::template start<bool>(
+      [this]() -> async_start<bool> {
+        return [this](executor where, std::unique_ptr<async_handler<bool>> h, std::stop_token const&) {
+          close_with(std::move(where), std::move(h));
+        };
       },
       std::forward<Token>(token));
 }

@@ -210,6 +210,8 @@ class ROWLOCK_EXPORT held_lock {
                                   std::reference_wrapper<executor const> where) {
     return {extending(duration), where, {}};
   }
+  template <completion_token Token, class Asio>
+  auto async_extend(std::chrono::milliseconds duration, Token&& token);
   /// As set_note(), asynchronously: see async_extend(). The note is copied in the call.
   template <std::invocable<std::exception_ptr, bool> Handler>
   void async_set_note(std::string const& note, executor const& where, Handler handler) {
@@ -218,6 +220,8 @@ class ROWLOCK_EXPORT held_lock {
   async_result<bool> async_set_note(std::string const& note, std::reference_wrapper<executor const> where) {
     return {noting(note), where, {}};
   }
+  template <completion_token Token, class Asio>
+  auto async_set_note(std::string const& note, Token&& token);
   /// As done(), asynchronously: see async_extend(). `result` is copied in the call.
   template <std::invocable<std::exception_ptr, bool> Handler>
   void async_done(std::chrono::milliseconds keep_for, std::string const& result, executor const& where,
@@ -228,6 +232,8 @@ class ROWLOCK_EXPORT held_lock {
                                 std::reference_wrapper<executor const> where) {
     return {recording(keep_for, result), where, {}};
   }
+  template <completion_token Token, class Asio>
+  auto async_done(std::chrono::milliseconds keep_for, std::string const& result, Token&& token);
 
   /// As try_upgrade(), but returns at once, and `where` calls
   /// `handler(std::exception_ptr, std::optional<held_lock>)` with the writer's lock. This handle is then as a
@@ -242,6 +248,8 @@ class ROWLOCK_EXPORT held_lock {
   async_result<std::optional<held_lock>> async_try_upgrade(std::reference_wrapper<executor const> where) {
     return {exchanging(true), where, {}};
   }
+  template <completion_token Token, class Asio>
+  auto async_try_upgrade(Token&& token);
   /// As downgrade(), asynchronously: see async_try_upgrade().
   template <std::invocable<std::exception_ptr, std::optional<held_lock>> Handler>
   void async_downgrade(executor const& where, Handler handler) {
@@ -250,6 +258,8 @@ class ROWLOCK_EXPORT held_lock {
   async_result<std::optional<held_lock>> async_downgrade(std::reference_wrapper<executor const> where) {
     return {exchanging(false), where, {}};
   }
+  template <completion_token Token, class Asio>
+  auto async_downgrade(Token&& token);
 
   /// `where` calls `handler(std::exception_ptr, std::optional<loss_reason>)` once the lock is lost, with the
   /// reason, or released, with none. Also with none if `stop` is triggered, or the lock_manager ends.
@@ -264,6 +274,8 @@ class ROWLOCK_EXPORT held_lock {
                                                       std::stop_token stop = {}) const {
     return {ending(), where, std::move(stop)};
   }
+  template <completion_token Token, class Asio>
+  auto async_lost(Token&& token) const;
 
  private:
   bool exchange(bool for_writing);

@@ -77,6 +77,8 @@ class held_locks {
             where,
             {}};
   }
+  template <completion_token Token, class Asio>
+  auto async_release(Token&& token);
 
  private:
   friend class asynchronously_taken_all;

@@ -127,6 +127,10 @@ class ROWLOCK_EXPORT lock_manager {
       std::stop_token stop = {}) {
     return {async_all(names, options, {}), where, std::move(stop)};
   }
+  /// The same with a completion token of Asio's: see basic_mutex::async_acquire().
+  template <completion_token Token, class Asio>
+  auto async_acquire_all(std::reference_wrapper<std::vector<std::string> const> names,
+                         std::reference_wrapper<mutex_options const> options, Token&& token);
   /// As try_acquire_all_for(), asynchronously. `timeout` counts from the call.
   template <std::invocable<std::exception_ptr, acquisition_of_all> Handler>
   void async_acquire_all_for(std::vector<std::string> const& names, std::chrono::nanoseconds timeout,
@@ -141,6 +145,10 @@ class ROWLOCK_EXPORT lock_manager {
       std::stop_token stop = {}) {
     return {async_all(names, options, {.timeout = timeout}), where, std::move(stop)};
   }
+  template <completion_token Token, class Asio>
+  auto async_acquire_all_for(std::reference_wrapper<std::vector<std::string> const> names,
+                             std::chrono::nanoseconds timeout,
+                             std::reference_wrapper<mutex_options const> options, Token&& token);
   /// As try_acquire_all(), asynchronously.
   template <std::invocable<std::exception_ptr, acquisition_of_all> Handler>
   void async_try_acquire_all(std::vector<std::string> const& names, mutex_options const& options,
@@ -153,6 +161,9 @@ class ROWLOCK_EXPORT lock_manager {
       std::reference_wrapper<mutex_options const> options, std::reference_wrapper<executor const> where) {
     return {async_all(names, options, {.one_attempt = true}), where, {}};
   }
+  template <completion_token Token, class Asio>
+  auto async_try_acquire_all(std::reference_wrapper<std::vector<std::string> const> names,
+                             std::reference_wrapper<mutex_options const> options, Token&& token);
 
   /// Ends the manager as the destructor does, but returns at once. `where` calls `handler(std::exception_ptr,
   /// bool)` at its end, without an exception: false if calls still waited for the database after
@@ -170,6 +181,8 @@ class ROWLOCK_EXPORT lock_manager {
             where,
             {}};
   }
+  template <completion_token Token, class Asio>
+  auto async_close(Token&& token);
 
   /// The locks, ordered by name (bytewise), with their waiters if the database knows them. A row that can't
   /// be read has lock_info::unknown. Overlong texts are cut. @throws error

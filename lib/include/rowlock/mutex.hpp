@@ -156,6 +156,8 @@ class ROWLOCK_EXPORT basic_mutex {
                                                std::stop_token stop = {}) {
     return {async_until_free(timeout), where, std::move(stop)};
   }
+  template <completion_token Token, class Asio>
+  auto async_wait_until_free_for(std::chrono::nanoseconds timeout, Token&& token);
 
   /// The lock that the calling thread (any thread with owner takes_over) holds by lock() or try_lock...() on
   /// this object, or null. Valid until its unlock().
