@@ -154,7 +154,7 @@ ASIO_CASE("a handler that names no executor runs on the system's, and futures do
   auto lock = x.async_acquire_for(60s, net::use_future).get();
   REQUIRE(lock);
   CHECK(x.async_try_acquire(net::use_future).get().status() == acquire_status::busy);
-  CHECK(x.async_acquire_for(1ms, net::use_future).get().status() == acquire_status::timed_out);
+  CHECK_FALSE(x.async_acquire_for(1ms, net::use_future).get());
   CHECK(lock->async_release(net::use_future).get() == release_result::released);
   CHECK(x.async_try_acquire(net::use_future).get());
   x.async_acquire(net::detached);
@@ -508,8 +508,7 @@ LEASE_CASE(ASIO_CASES_NAME ": several locks, and the end of the manager") {
   REQUIRE(both);
   CHECK_FALSE(other.sees_free("b"));
   CHECK(m->async_try_acquire_all(names, options, net::use_future).get().status() == acquire_status::busy);
-  CHECK(m->async_acquire_all_for(names, 1ms, options, net::use_future).get().status() ==
-        acquire_status::timed_out);
+  CHECK_FALSE(m->async_acquire_all_for(names, 1ms, options, net::use_future).get());
   CHECK(both->async_release(net::use_future).get() == release_result::released);
   CHECK(other.sees_free("b"));
   CHECK(m->async_close(net::use_future).get());
