@@ -311,6 +311,39 @@ ASIO_CASE("F15: the end of an io_context waits for a post") {
   CHECK(eventually([&] { return other.sees_free("x"); }));
 }
 
+ASIO_CASE("F15: nothing is posted to an io_context that destroys handlers at its end") {
+  notes seen;
+  outcome got;
+  auto const call = std::make_shared<int>();
+  bool destroyed = false;
+  auto const m = f.manager();
+  auto const held = m->make_mutex("y").acquire();
+  struct gives_back {
+    acquisition lock;
+    std::function<void()> then;
+    ~gives_back() {
+      CHECK(lock->release() == release_result::released);
+      then();
+    }
+  };
+  {
+    net::io_context io;
+    std::unique_ptr<gives_back> first(new gives_back{m->make_mutex("x").acquire(), [&] {
+                                                       CHECK(
+                                                           eventually([&] { return call.use_count() == 1; }));
+                                                       CHECK(seen.posted == 0);
+                                                       destroyed = true;
+                                                     }});
+    m->make_mutex("y").async_acquire(
+        net::bind_executor(io, [lock = std::move(first)](net_error_code, acquisition) {}));
+    mutex_options known;
+    known.on_wait = [call](holder_info const*) {};
+    m->make_mutex("x", known).async_acquire(got.on(noticed(io, seen)));
+  }
+  CHECK(destroyed);
+  CHECK(got.handler_has_gone());
+}
+
 ASIO_CASE("F15: an executor without a context refuses by destroying what was posted") {
   stranger other(f);
   notes seen;

@@ -41,11 +41,11 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
-#include <set>
 #include <stop_token>
 #include <string>
 #include <system_error>
@@ -187,8 +187,9 @@ class pending : public std::enable_shared_from_this<pending> {
 struct calls {
   std::mutex mutex{};
   std::condition_variable none_posts{};
-  std::set<std::shared_ptr<pending>> open{};  ///< with what belongs to the context
-  std::size_t posting = 0;                    ///< threads that use the context
+  std::map<std::uint64_t, std::shared_ptr<pending>> open{};  ///< with what belongs to the context
+  std::uint64_t latest = 0;
+  std::size_t posting = 0;  ///< threads that use the context; none after its end
   bool ended = false;
   ::pid_t const process = ::getpid();
 
@@ -219,7 +220,7 @@ class service final : public net::execution_context::service {
     calls_->none_posts.wait(lock, [this] { return calls_->posting == 0; });
     auto const open = std::exchange(calls_->open, {});
     lock.unlock();
-    for (auto const& one : open) one->end();
+    for (auto const& one : open) one.second->end();
   }
   std::shared_ptr<calls> calls_ = std::make_shared<calls>();
 };
@@ -267,14 +268,17 @@ class operation final : public pending {
       : target_(std::make_unique<target>(std::move(h))),
         stop_(std::move(s)),
         calls_(calls_at(target_->where)) {
-    if (!calls_) alone_ = true, calls_ = std::make_shared<calls>();
+    if (calls_) return;
+    alone_ = true;
+    calls_ = std::make_shared<calls>();
   }
 
   /// @return false after the context's end
   bool list() {
     std::lock_guard const guard(calls_->mutex);
     if (calls_->ended) return false;
-    if (!alone_) calls_->open.insert(this->shared_from_this());
+    number_ = ++calls_->latest;
+    if (!alone_) calls_->open.emplace(number_, this->shared_from_this());
     return true;
   }
   /// The library has begun the call, or thrown.
@@ -282,11 +286,11 @@ class operation final : public pending {
     std::unique_lock lock(calls_->mutex);
     begun_ = true;
     why_not_ = why_not;
-    if (abandoned_) post(std::move(lock));
+    if (abandoned_ && may_post()) post(std::move(lock));
   }
   void post(posted p) {
     std::unique_lock lock(calls_->mutex);
-    if (!target_) return;  // the lock first: what is refused calls others
+    if (!may_post()) return;
     posted_.emplace(std::move(p));
     post(std::move(lock));
   }
@@ -294,7 +298,7 @@ class operation final : public pending {
     std::unique_lock lock(calls_->mutex);
     if (!target_) return;
     auto mine = std::move(target_);
-    calls_->open.erase(this->shared_from_this());
+    calls_->open.erase(number_);
     lock.unlock();
     auto handler = std::move(mine->handler);
     mine.reset();
@@ -305,9 +309,9 @@ class operation final : public pending {
   void abandon() noexcept {
     if (calls_->forked()) return;
     std::unique_lock lock(calls_->mutex);
-    if (!target_ || refused_) return;
+    if (refused_) return;
     abandoned_ = true;
-    if (begun_) post(std::move(lock));
+    if (begun_ && may_post()) post(std::move(lock));
   }
 
  private:
@@ -320,6 +324,7 @@ class operation final : public pending {
     net::executor_work_guard<place> work;
   };
 
+  bool may_post() const noexcept { return target_ && !calls_->ended; }
   /// The context's end waits for this.
   void post(std::unique_lock<std::mutex> lock) noexcept {
     ++calls_->posting;
@@ -358,7 +363,7 @@ class operation final : public pending {
     if (posting_ > 0) return;
     auto const what = std::exchange(posted_, std::nullopt);
     auto const mine = std::move(target_);
-    calls_->open.erase(this->shared_from_this());
+    calls_->open.erase(number_);
     lock.unlock();
   }
   void end() noexcept override {
@@ -375,6 +380,7 @@ class operation final : public pending {
   std::stop_source stop_;
   std::shared_ptr<calls> calls_;  ///< its mutex guards all that follows, and target_
   bool alone_ = false;
+  std::uint64_t number_ = 0;
   bool begun_ = false;
   bool abandoned_ = false;
   bool refused_ = false;
