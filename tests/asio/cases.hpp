@@ -2,7 +2,9 @@
 // The cases of <rowlock/asio.hpp>, for the Asio that the including file names: `net`, `net_error_code`,
 // ASIO_CASES_NAME, ASIO_CASES_HAVE_SLOTS (of cancellation), ASIO_CASES_HAVE_COROUTINES.
 
-#include <rowlock/asio.hpp>
+#include <rowlock/rowlock.hpp>
+//
+#include <rowlock/asio.hpp>  // which may come last
 
 #include <sys/wait.h>
 #include <unistd.h>

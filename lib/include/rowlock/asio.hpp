@@ -31,6 +31,7 @@
 #include <rowlock/lock_manager.hpp>
 #include <rowlock/mutex.hpp>
 #include <rowlock/semaphore.hpp>
+#include <rowlock/shared_mutex.hpp>
 #include <rowlock/types.hpp>
 
 #include <unistd.h>
@@ -476,6 +477,18 @@ template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
 auto basic_mutex::async_try_acquire(Token&& token) {
   return Asio::template start<acquisition>([&] { return async({.one_attempt = true}); },
                                            std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto shared_mutex::async_acquire_shared(Token&& token) {
+  return readers_.template async_acquire<Token, Asio>(std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto shared_mutex::async_acquire_shared_for(std::chrono::nanoseconds timeout, Token&& token) {
+  return readers_.template async_acquire_for<Token, Asio>(timeout, std::forward<Token>(token));
+}
+template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
+auto shared_mutex::async_try_acquire_shared(Token&& token) {
+  return readers_.template async_try_acquire<Token, Asio>(std::forward<Token>(token));
 }
 template <completion_token Token, class Asio = ROWLOCK_ASIO::adapter>
 auto semaphore::async_acquire(std::int64_t units, Token&& token) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <rowlock/asynchronous.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/mutex.hpp>
 
@@ -68,6 +69,12 @@ class ROWLOCK_EXPORT shared_mutex : public basic_mutex {
   auto async_try_acquire_shared(Args&&... args) {
     return readers_.async_try_acquire(std::forward<Args>(args)...);
   }
+  template <completion_token Token, class Asio>
+  auto async_acquire_shared(Token&& token);
+  template <completion_token Token, class Asio>
+  auto async_acquire_shared_for(std::chrono::nanoseconds timeout, Token&& token);
+  template <completion_token Token, class Asio>
+  auto async_try_acquire_shared(Token&& token);
 
   /// As current(), for lock_shared().
   held_lock const* current_shared() const noexcept { return readers_.current(); }
