@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "crowd.hpp"
 #include "history.hpp"
 #include "ledger.hpp"
 #include "printable.hpp"
@@ -51,11 +52,16 @@ void work(options const& o, ledger& l, std::filesystem::path const& folder, std:
     voters.emplace(all);
   }
   desk const shared{o, l, history, manager, voters ? &*voters : nullptr, seat, life};
-  std::vector<std::unique_ptr<worker>> workers;
-  workers.reserve(static_cast<std::size_t>(o.threads));
-  for (int i = 0; i < o.threads; ++i) workers.push_back(make_worker(shared, static_cast<std::uint32_t>(i)));
+  std::vector<std::unique_ptr<thread_worker>> workers;
   std::vector<std::jthread> threads;
-  threads.reserve(workers.size());
+  std::unique_ptr<crowd> coroutines;
+  if (o.asynchronous) {
+    coroutines = make_crowd(shared);
+  } else {
+    workers.reserve(static_cast<std::size_t>(o.threads));
+    for (int i = 0; i < o.threads; ++i) workers.push_back(make_worker(shared, static_cast<std::uint32_t>(i)));
+    threads.reserve(workers.size());
+  }
   for (auto& w : workers)
     threads.emplace_back([&w](std::stop_token const& stop) {
       while (!stop.stop_requested()) w->turn(stop);

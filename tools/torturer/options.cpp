@@ -140,6 +140,9 @@ std::string contradiction(options const& o) {
     return fmt::format("--strategy is for mutexes: it does not go with --workload {}", to_string(o.what));
   if (!is_mutex(o.what) && o.how_over != options{}.how_over)
     return fmt::format("--takeover is for mutexes: it does not go with --workload {}", to_string(o.what));
+  if (o.asynchronous && !has_asynchronous_form(o.what))
+    return fmt::format("--workload {} has no asynchronous calls: it does not go with --client async",
+                       to_string(o.what));
   if (o.what == workload::quorum && o.members.size() < 2)
     return "--workload quorum needs two --member at least";
   if (o.what != workload::quorum && !o.members.empty()) return "--member is for --workload quorum";
@@ -252,8 +255,17 @@ std::optional<int> parse(int argc, char** argv, options& o) {
              "together. Clients take them in turns; --db is for the tables")
           ->check(CLI::ExistingFile)
           ->type_name("FILE");
+  app.add_option("--client", o.asynchronous,
+                 "How clients call: blocking, each with threads; or async, each with an event loop whose "
+                 "coroutines take and give back by asynchronous calls, which are cancelled, refused and "
+                 "dropped at random. For mutexes that are not recursive, shared and semaphore")
+      ->transform(one_of(std::map<std::string, bool>{{"blocking", false}, {"async", true}}))
+      ->type_name("NAME");
   app.add_option("--processes", o.processes, "Clients (5)")->check(CLI::Range(1, 100))->type_name("N");
-  app.add_option("--threads", o.threads, "Of each (2)")->check(CLI::Range(1, 100))->type_name("N");
+  auto* const threads =
+      app.add_option("--threads", o.threads, "Of each (2), or the coroutines of its loop (6)")
+          ->check(CLI::Range(1, 100))
+          ->type_name("N");
   app.add_option("--names", o.names, "Locks that they compete for (3)")
       ->check(CLI::Range(1, 1000))
       ->type_name("N");
@@ -327,6 +339,7 @@ std::optional<int> parse(int argc, char** argv, options& o) {
     app.exit(CLI::ValidationError(wrong, 64));
     return 64;
   }
+  if (o.asynchronous && threads->empty()) o.threads = 6;
   if (!nodes.empty()) o.nodes = lines_of(nodes);
   if (!nodes.empty() && o.nodes.empty()) {
     app.exit(CLI::ValidationError("--nodes: there is no address in " + nodes, 64));

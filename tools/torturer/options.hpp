@@ -35,8 +35,9 @@ struct options {
   workload what = workload::mutex;
   rowlock::strategy how = strategy::lease;
   takeover how_over = takeover::clock;
+  bool asynchronous = false;  ///< clients are event loops, and their workers coroutines
   int processes = 5;
-  int threads = 2;
+  int threads = 2;  ///< of each client, or its coroutines
   int names = 3;
   std::chrono::milliseconds ttl{2'000};
   std::chrono::milliseconds duration{30'000};
@@ -70,6 +71,11 @@ constexpr bool writes_to_database(workload w) {
   return w == workload::set || w == workload::guarded_set || w == workload::force || w == workload::row_lock;
 }
 constexpr bool writes(workload w) { return w == workload::memory_set || writes_to_database(w); }
+
+/// Whether its locks can be taken without a thread that waits.
+constexpr bool has_asynchronous_form(workload w) {
+  return w == workload::shared || w == workload::semaphore || (is_mutex(w) && w != workload::recursive_mutex);
+}
 
 /// Whether it is promised that nothing that was written is lost.
 constexpr bool keeps_what_is_written(workload w) { return writes_to_database(w) && w != workload::set; }

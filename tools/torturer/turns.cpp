@@ -4,79 +4,15 @@
 #include <rowlock/rowlock.hpp>
 #include <utility>
 
+#include "taker.hpp"
 #include "worker.hpp"
 
 namespace rowlock::torture {
 namespace {
 
-/// A lock of any kind that is taken by itself.
-class taker {
+class takes_one final : public thread_worker {
  public:
-  taker(lock_manager& m, options const& o, std::string const& name, mutex_options how) : what_(o.what) {
-    if (is_mutex(what_)) {
-      how.strategy = o.how;
-      how.fencing = true;
-      how.takeover = o.how_over;
-    }
-    switch (what_) {
-      case workload::shared:
-        shared_.emplace(m.make_shared_mutex(name, how));
-        break;
-      case workload::semaphore:
-        semaphore_.emplace(m.make_semaphore(name, limit_of(what_), how));
-        break;
-      case workload::recursive_mutex:
-        recursive_.emplace(m.make_recursive_mutex(name, how));
-        break;
-      default:
-        mutex_.emplace(m.make_mutex(name, how));
-    }
-  }
-
-  /// How many units a turn takes.
-  template <class Draw>
-  std::int64_t draw_units(Draw const& draw) const {
-    switch (what_) {
-      case workload::shared:
-        return draw(3) == 0 ? limit_of(what_) : 1;
-      case workload::semaphore:
-        return 1 + static_cast<std::int64_t>(draw(3));
-      default:
-        return 1;
-    }
-  }
-
-  acquisition take(std::int64_t units, std::chrono::milliseconds patience, std::stop_token stop) {
-    switch (what_) {
-      case workload::shared:
-        return units == 1 ? shared_->try_acquire_shared_for(patience, std::move(stop))
-                          : shared_->try_acquire_for(patience, std::move(stop));
-      case workload::semaphore:
-        return semaphore_->try_acquire_for(patience, units, std::move(stop));
-      case workload::recursive_mutex:
-        return recursive_->try_acquire_for(patience, std::move(stop));
-      default:
-        return mutex_->try_acquire_for(patience, std::move(stop));
-    }
-  }
-
-  /// By the thread that has it. Empty: there is no such thing.
-  std::optional<acquisition> take_again() {
-    if (!recursive_) return {};
-    return recursive_->try_acquire();
-  }
-
- private:
-  workload what_;
-  std::optional<mutex> mutex_;
-  std::optional<recursive_mutex> recursive_;
-  std::optional<shared_mutex> shared_;
-  std::optional<semaphore> semaphore_;
-};
-
-class takes_one final : public worker {
- public:
-  takes_one(desk const& d, std::uint32_t thread) : worker(d, thread) {
+  takes_one(desk const& d, std::uint32_t thread) : thread_worker(d, thread) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(d.o.names); ++i)
       takers_.emplace_back(d.manager, d.o, name_of(i), how());
   }
@@ -141,9 +77,9 @@ class takes_one final : public worker {
   std::vector<taker> takers_;
 };
 
-class takes_several final : public worker {
+class takes_several final : public thread_worker {
  public:
-  using worker::worker;
+  using thread_worker::thread_worker;
 
   void turn(std::stop_token const& stop) override {
     std::vector<std::string> names;
@@ -187,9 +123,9 @@ class takes_several final : public worker {
   }
 };
 
-class leads final : public worker {
+class leads final : public thread_worker {
  public:
-  leads(desk const& d, std::uint32_t thread) : worker(d, thread) {
+  leads(desk const& d, std::uint32_t thread) : thread_worker(d, thread) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(d.o.names); ++i)
       elections_.push_back(std::make_unique<election>(
           d.manager, name_of(i), election_options{.ttl = d.o.ttl, .value = "a candidate", .again = false}));
@@ -225,9 +161,9 @@ class leads final : public worker {
   std::vector<std::unique_ptr<election>> elections_;
 };
 
-class takes_by_majority final : public worker {
+class takes_by_majority final : public thread_worker {
  public:
-  takes_by_majority(desk const& d, std::uint32_t thread) : worker(d, thread) {
+  takes_by_majority(desk const& d, std::uint32_t thread) : thread_worker(d, thread) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(d.o.names); ++i)
       locks_.push_back(d.voters->make_mutex(name_of(i), how()));
   }
@@ -259,9 +195,9 @@ class takes_by_majority final : public worker {
 };
 
 /// In transactions of the client's own.
-class locks_rows final : public worker {
+class locks_rows final : public thread_worker {
  public:
-  using worker::worker;
+  using thread_worker::thread_worker;
 
   void turn(std::stop_token const&) override {
     auto const which = draw(static_cast<std::size_t>(desk_.o.names));
@@ -288,7 +224,7 @@ class locks_rows final : public worker {
 
 }  // namespace
 
-std::unique_ptr<worker> make_worker(desk const& d, std::uint32_t thread) {
+std::unique_ptr<thread_worker> make_worker(desk const& d, std::uint32_t thread) {
   switch (d.o.what) {
     case workload::all_at_once:
       return std::make_unique<takes_several>(d, thread);

@@ -51,24 +51,28 @@ void worker::write(record r, happening what, std::string_view text) const {
 }
 
 void worker::failed(std::vector<record> const& several, std::exception const& e) const {
+  note_failure(several, e);
+  std::this_thread::sleep_for(pause_after_failure);
+}
+
+void worker::note_failure(std::vector<record> const& several, std::exception const& e) const {
   auto const* const ours = dynamic_cast<error const*>(&e);
   auto const what = ours != nullptr && is_the_databases(ours->code()) ? happening::away : happening::failed;
   // There is not much room, and a message begins with the address.
   for (auto const& r : several) write(r, what, ours != nullptr ? ours->code().message() : e.what());
-  std::this_thread::sleep_for(10ms);  // a database that is away is not asked more often
 }
 
-void worker::think(std::function<bool()> const& goes_on) {
+std::chrono::milliseconds worker::section_time() {
   auto const ttl = desk_.o.ttl;
   // Who was given the lock after a fault, which may have been a mistake, holds on to it, so that another one
   // comes in between; once in a while, for others wait meanwhile.
   auto const now = boot_clock::now();
   if (now - asked_ > ttl / 2 && now > next_long_) {
     next_long_ = now + 4 * ttl;
-    return pass(ttl / 5, goes_on);
+    return ttl / 5;
   }
   // Now and then longer than the lock lasts without a renewal.
-  pass(draw(500) == 0 ? ttl + ttl / 2 : std::chrono::milliseconds(draw(4)), goes_on);
+  return draw(500) == 0 ? ttl + ttl / 2 : std::chrono::milliseconds(draw(4));
 }
 
 void worker::think_briefly(std::function<bool()> const& goes_on) {

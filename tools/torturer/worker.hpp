@@ -1,5 +1,5 @@
 #pragma once
-// One thread of a client: it takes turns, and writes down what it is told.
+// One thread, or coroutine, of a client: it takes turns, and writes down what it is told.
 
 #include <chrono>
 #include <cstdint>
@@ -32,16 +32,16 @@ struct desk {
 
 std::string name_of(std::size_t lock);
 
-/// Not thread-safe.
+/// A database that is away is not asked more often.
+constexpr std::chrono::milliseconds pause_after_failure{10};
+
+/// Not thread-safe, but for write().
 class worker {
  public:
   worker(desk const&, std::uint32_t thread);
   worker(worker const&) = delete;
   worker& operator=(worker const&) = delete;
   virtual ~worker() = default;
-
-  /// Asks once, and holds what it gets for a while.
-  virtual void turn(std::stop_token const& stop) = 0;
 
  protected:
   /// A lock that is held, as long as this exists: its loss is written down, and each new trust that nobody
@@ -70,10 +70,14 @@ class worker {
   /// Says what came of a call that gave nothing: of `several`, if it was for several names.
   void failed(std::vector<record> const& several, std::exception const&) const;
   void failed(record const& r, std::exception const& e) const { failed(std::vector<record>{r}, e); }
-  /// Passes some time while that is true.
-  void think(std::function<bool()> const& goes_on);
+  /// The same, for a worker that must not sleep.
+  void note_failure(std::vector<record> const& several, std::exception const&) const;
+  /// Passes section_time() while that is true.
+  void think(std::function<bool()> const& goes_on) { pass(section_time(), goes_on); }
   /// Less than a renewal may be late.
   void think_briefly(std::function<bool()> const& goes_on);
+  /// How long this turn keeps what it has.
+  std::chrono::milliseconds section_time();
   std::chrono::milliseconds patience();
   std::size_t draw(std::size_t below) { return random_() % below; }
   mutex_options how() const;
@@ -91,7 +95,16 @@ class worker {
   boot_time_point next_long_;  ///< before that no lock is held for long
 };
 
+/// A worker with a thread of its own.
+class thread_worker : public worker {
+ public:
+  using worker::worker;
+
+  /// Asks once, and holds what it gets for a while.
+  virtual void turn(std::stop_token const& stop) = 0;
+};
+
 /// Of the workload that the options say.
-std::unique_ptr<worker> make_worker(desk const&, std::uint32_t thread);
+std::unique_ptr<thread_worker> make_worker(desk const&, std::uint32_t thread);
 
 }  // namespace rowlock::torture
