@@ -215,6 +215,17 @@ TEST_CASE("program: the last line is the verdict, and says how much was seen") {
   CHECK(last_line(said).find(" hand-overs and ") != said.npos);
 }
 
+TEST_CASE("program: asynchronous clients are judged as others are") {
+  place const here;
+  for (auto const* const workload : {"mutex", "shared", "semaphore", "memory_set"}) {
+    auto const [status, said] =
+        here.run(std::string("--duration 2s --nemesis kill,stop --client async --workload ") + workload);
+    CAPTURE(said);
+    CHECK(status == 0);
+    CHECK(last_line(said).find("no promise was broken in ") != said.npos);
+  }
+}
+
 TEST_CASE("program: of too little nothing is said to be kept") {
   place const here;
   auto const [status, said] = here.run("--duration 100ms --nemesis none --processes 1 --threads 1");
@@ -242,6 +253,9 @@ TEST_CASE("program: what contradicts itself, or could not work, is refused befor
            {"--member sqlite:other.db", "--member is for --workload quorum"},
            {"--workload quorum --member sqlite:other.db", "needs two --member"},
            {"--workload nothing", "there is no nothing; there are: "},
+           {"--client async --workload all_at_once", "has no asynchronous calls"},
+           {"--client async --workload recursive_mutex", "has no asynchronous calls"},
+           {"--client nothing", "there is no nothing; there are: async, blocking"},
            {"--nemesis nothing", "there is no nothing; there are: kill, "},
            {"--nemesis none,kill", "none stands alone"},
            {"--nemesis cut", "needs --wire"},
@@ -289,6 +303,8 @@ TEST_CASE("program: tools/torture says what is wrong with its command line, and 
            {"--db nothing", "there is no nothing; there are: postgresql, "},
            {"--db sqlite --db sqlite", "--db sqlite is there twice"},
            {"--workload nothing", "there is no nothing; there are: mutex "},
+           {"--client nothing", "there is no nothing; there are: blocking async"},
+           {"--client async --workload election", "--workload election has no asynchronous calls"},
            {"--seed x", "'x' is no number"},
            {"--db galera --small-disk", "not for a cluster"},
            {"--nothing", "there is no option --nothing"},
