@@ -78,6 +78,17 @@ std::vector<bound> const& bounds(distance servers) {
       {"waiting-1000", "lease-postgresql", "", "core_percent", rule::at_most, 3},
       {"waiting-1000", "lease-postgresql", "", "connections", rule::at_most, 8},
 
+      // Stalls of the loop, without those of the same loop without locks.
+      {"loop-100", "loop-postgresql", "lease-postgresql", "per_second", rule::ahead, 0.9},
+      {"loop-100", "loop-postgresql", "", "stall_p999_ms", rule::at_most, 1},
+      {"loop-100", "loop-postgresql", "", "stall_max_ms", rule::at_most, 5},
+      {"loop-100", "loop-mariadb", "lease-mariadb", "per_second", rule::ahead, 0.9},
+      {"loop-100", "loop-mariadb", "", "stall_p999_ms", rule::at_most, 1},
+      {"loop-100", "loop-mariadb", "", "stall_max_ms", rule::at_most, 5},
+      {"loop-100", "loop-sqlite", "lease-sqlite", "per_second", rule::ahead, 0.9},
+      {"loop-100", "loop-sqlite", "", "stall_p999_ms", rule::at_most, 1},
+      {"loop-100", "loop-sqlite", "", "stall_max_ms", rule::at_most, 5},
+
       {"start-up", "run-sqlite", "", "ms", rule::at_most, 10},
       {"start-up", "run-postgresql", "", "ms", rule::at_most, 22},
 

@@ -29,6 +29,12 @@ measurement measure_crew(system_entry const& system, std::string const& address,
   return m;
 }
 
+/// Which a loop's coroutines are compared with.
+crew_plan threads_beside_a_loop(crew_plan plan) {
+  plan.threads = 8;
+  return plan;
+}
+
 }  // namespace
 
 measurement measure(scenario const& what, system_entry const& system, places const& where,
@@ -41,6 +47,9 @@ measurement measure(scenario const& what, system_entry const& system, places con
       return measure_command(system, where);
     case method::syscalls:
       return measure_syscalls(system, where);
+    case method::loop:
+      if (system.coroutines) return measure_loop(system, address, plan);
+      return measure_crew(system, address, threads_beside_a_loop(plan));
     case method::crew:
       break;
   }

@@ -9,6 +9,7 @@ measurement measure(scenario const&, system_entry const&, places const&, crew_pl
 
 // What measure() calls, a file each.
 measurement measure_waiting(system_entry const&, std::string const& address, crew_plan const&);
+measurement measure_loop(system_entry const&, std::string const& address, crew_plan const&);
 measurement measure_command(system_entry const&, places const&);
 measurement measure_syscalls(system_entry const&, places const&);
 

@@ -169,6 +169,16 @@ scenario waiting(int n) {
           .once = 20s};
 }
 
+scenario loop() {
+  return {.id = "loop-100",
+          .title = "100 coroutines of one event loop, or 8 threads that block, want one name, section 2 ms",
+          .how = method::loop,
+          .plan = {.threads = 100, .one_name = true, .section = 2ms, .lasts = 2000ms},
+          .metric = "per_second",
+          .systems = {"loop-postgresql", "loop-mariadb", "loop-sqlite", "lease-postgresql", "lease-mariadb",
+                      "lease-sqlite"}};
+}
+
 scenario growth() {
   return {.id = "growth",
           .title = "take and give back in tables with many rows, or with many dead versions of one",
@@ -216,7 +226,7 @@ std::vector<scenario> const& scenarios(distance servers) {
       threads(16),    threads(32),    handover(2),     handover(4),     handover(8),    handover(16),
       handover(32),   hot(),          batch(),         reading(),       connections(4), connections(32),
       transaction(),  waiting(100),   waiting(300),    waiting(1000),   growth(),       start_up(),
-      shares(8, 0us), shares(8, 2ms), shares(32, 0us), shares(32, 2ms), syscalls()};
+      shares(8, 0us), shares(8, 2ms), shares(32, 0us), shares(32, 2ms), loop(),         syscalls()};
   static std::vector<scenario> const far{
       delayed(cycle(),
               {"lease-postgresql", "lease-postgresql-unflushed", "bare-postgresql", "redis-durable"}),

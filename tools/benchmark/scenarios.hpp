@@ -13,6 +13,7 @@ namespace rowlock::bench {
 enum class method {
   crew,      ///< processes and threads take and give back
   waiting,   ///< threads that wait for names which another process holds
+  loop,      ///< coroutines of one event loop take and give back, or eight threads, as the system is
   command,   ///< a program is started
   syscalls,  ///< as crew, with one client, under strace
 };

@@ -138,6 +138,8 @@ void add_rowlock(std::vector<system_entry>& all) {
   for (auto const& each : databases()) {
     all.push_back(lease_on(each, way::fair, "fair", "lease, fair"));
     all.push_back(lease_on(each, way::batch, "all", "acquire_all"));
+    all.push_back(lease_on(each, way::plain, "loop", "lease, event loop"));
+    all.back().coroutines = true;
     all.push_back(lease_on(each, way::reading, "shared", "shared_mutex, for reading"));
     for (int const n : {1, 2, 4, 8}) all.push_back(lease_with(each, n));
   }

@@ -69,6 +69,8 @@ struct system_entry {
   /// For systems that differ in a number alone: the title of their line in a picture, and the number.
   std::string line{};
   double x = 0;
+  /// It is an event loop, whose coroutines take the locks.
+  bool coroutines = false;
 };
 
 /// All of them, in the order in which they are printed.
