@@ -1,10 +1,13 @@
 // rowlock-bench on SQLite alone, for a moment: tools/bench is for figures.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -122,6 +125,67 @@ TEST_CASE("bench: what it does not know it refuses") {
   auto bench = place.start({"--only", "no-such-thing"});
   CHECK(bench.finish() == 2);
   CHECK(place.start({"--no-such-option"}).finish() == 64);
+}
+
+TEST_CASE("bench: a loop is beside threads, with how long it stalls <sqlite>") {
+  bench_place const place;
+  auto bench = place.start({"--json", "--rounds", "1", "--milliseconds", "500", "--only", "loop-100/"});
+  auto const status = bench.finish();
+  INFO(bench.output());
+  REQUIRE(status == 0);
+  auto const systems = nlohmann::json::parse(bench.output()).at("scenarios")[0].at("systems");
+  int measured = 0;
+  for (auto const& each : systems) {
+    if (each.at("id") != "loop-sqlite" && each.at("id") != "lease-sqlite") continue;
+    ++measured;
+    auto const& values = each.at("rounds")[0];
+    CHECK(values.at("per_second") > 20);
+    CHECK(values.at("per_second") < 501);
+    CHECK(values.contains("stall_max_ms") == (each.at("id") == "loop-sqlite"));
+  }
+  CHECK(measured == 2);
+}
+
+TEST_CASE("bench: the thread of a loop makes no system call but futex, beside memory and threads <sqlite>") {
+  if (std::system("command -v strace >/dev/null") != 0) {
+    MESSAGE("there is no strace");
+    return;
+  }
+  bench_place const place;
+  child_process bench({"/bin/sh", "-c",
+                       "exec strace -f -ff -o " + place.folder.file("calls") + " " + ROWLOCK_BENCH_PROGRAM +
+                           " --places " + place.places() +
+                           " --anyway --rounds 1 --milliseconds 500 --only loop-100/loop-sqlite 2>&1"});
+  auto const status = bench.finish();
+  INFO(bench.output());
+  REQUIRE(status == 0);
+  // The first call starts threads, and asks for the host's name. The rest is of any thread, and of malloc.
+  std::set<std::string> const known{"futex",           "brk",         "mmap",           "munmap", "mprotect",
+                                    "madvise",         "rseq",        "prctl",          "exit",   "clone3",
+                                    "rt_sigprocmask",  "uname",       "getpid",         "gettid", "getrandom",
+                                    "set_robust_list", "sched_yield", "restart_syscall"};
+  int wakes = 0;
+  int loops = 0;
+  for (auto const& each :
+       std::filesystem::directory_iterator(std::filesystem::path(place.folder.file("calls")).parent_path())) {
+    if (!each.path().filename().string().starts_with("calls.")) continue;
+    std::ifstream in(each.path());
+    std::string const all{std::istreambuf_iterator<char>(in), {}};
+    if (all.find("prctl(PR_SET_NAME, \"loop\")") == all.npos) continue;
+    ++loops;
+    std::istringstream lines(all);
+    for (std::string line; std::getline(lines, line);) {
+      wakes += line.find("FUTEX_WAKE") != line.npos ? 1 : 0;
+      auto const name = line.substr(0, line.find('('));
+      if (line.find('(') == line.npos || line.starts_with("<") || line.starts_with("-") ||
+          line.starts_with("+"))
+        continue;
+      CAPTURE(line);
+      CHECK(known.contains(name));
+    }
+  }
+  CHECK(loops == 2);  // without locks, and with them
+  CHECK(wakes > 20);
 }
 
 }  // namespace
