@@ -81,7 +81,7 @@ bool local_queue::leave_line(in_line::waiter& w, bool hand_turn_on) noexcept {
   std::lock_guard const guard(mutex_);
   auto const found = places_.find(w.where);
   if (!w.has_turn)
-    std::erase(found->second.line, &w);
+    found->second.line.erase(w.at);
   else if (hand_turn_on)
     hand_on(found);
   return w.has_turn;
@@ -131,6 +131,7 @@ local_queue::entrance local_queue::enter(key const& k, owner_id const& owner, be
   std::list<in_line::waiter*> last{nullptr};  // can fail, so it comes first
   in_line me(*this, std::move(mine), owner, *to_ring, as_successor);
   last.front() = me.me_.get();
+  me.me_->at = last.begin();
   here.line.splice(here.line.end(), last);
   return me;
 }

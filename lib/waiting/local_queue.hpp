@@ -16,6 +16,7 @@
 //
 // - A name has a place exactly while a thread has its turn.
 // - The first waiter gets the turn, and its bell rings. If it leaves, it passes the turn on.
+// - To leave costs the same with any number of waiters: an event loop can cancel thousands at once.
 // - A hand-off (lib/doc/hand_on.md) needs a waiter that accepts by its `successor`. This waiter must use or
 //   release the lock, so it calls in_line::leave() before its end.
 // - In a forked child the parent's turns and places do nothing: the mutex can stay locked for ever.
@@ -123,6 +124,7 @@ class local_queue {
       owner_id owner;
       bell& to_ring;
       successor const* as_successor;
+      std::list<waiter*>::iterator at{};  ///< in the line, until it has the turn
       bool has_turn = false;
       std::shared_ptr<local_holder> handed_off{};
     };

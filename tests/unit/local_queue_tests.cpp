@@ -120,6 +120,19 @@ TEST_CASE("T18: one that leaves the line leaves no entry") {
   CHECK(std::holds_alternative<local_queue::turn>(p.try_enter(3)));
 }
 
+TEST_CASE("a very long line is left at once, from its end, too") {
+  place const p;
+  auto const front = turn_of(p.try_enter(0));
+  counted_bell b;
+  std::vector<local_queue::in_line> all;
+  for (int i = 1; i <= 100'000; ++i) all.push_back(p.line_up(i, b));
+  auto const began = steady_clock::now();
+  while (!all.empty()) all.pop_back();
+  CHECK(steady_clock::now() - began < 3s);  // a quadratic way takes a minute
+  CHECK(b.rung == 0);
+  CHECK_FALSE(local().is_waited_for(p.key));
+}
+
 TEST_CASE("T17: one that leaves the line after its turn has come passes it on") {
   place const p;
   auto front = turn_of(p.try_enter(0));
