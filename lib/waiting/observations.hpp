@@ -25,7 +25,9 @@ class observations {
   }
 
  private:
-  static constexpr std::size_t most = 1000;
+  /// More than the names for which one process with an event loop waits (10,000, say). With fewer, calls for
+  /// many names would end each other's watches, and none could take over. About 4 MB.
+  static constexpr std::size_t most = 16384;
   struct sight {
     term_id term;
     std::int64_t renewals = 0;

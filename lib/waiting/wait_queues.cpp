@@ -14,7 +14,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t most_names = 1000;  // remembered; then all are forgotten
+// Remembered; then all are forgotten. More than the names for which one process with an event loop waits.
+// Otherwise its calls would overtake, again and again, the waiters that they have just met.
+constexpr std::size_t most_names = 16384;
 // A release waits no longer for its queue to wake the next waiter.
 constexpr std::chrono::nanoseconds longest_leave = 1s;
 
