@@ -18,9 +18,11 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <variant>
 
 #include "manager/continuation.hpp"
+#include "manager/name_watch.hpp"
 #include "manager/steps.hpp"
 #include "waiting/bell.hpp"
 
@@ -76,6 +78,7 @@ class async_call : public waiting::bell {
   std::atomic<unsigned> bits_ = listed;
   async_call* next_ = nullptr;  ///< in the dispatcher's list
   timers::iterator timer_;
+  std::optional<name_watch::entries::iterator> watched_;
   std::exception_ptr failed_;
   bool has_ended_ = false;  ///< there are no more steps
 };

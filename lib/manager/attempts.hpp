@@ -59,6 +59,11 @@ class attempts {
   /// The time until the busy name can be taken even without a release. Empty: unknown.
   std::optional<std::chrono::milliseconds> can_be_had_in() const;
 
+  /// When the busy name can be taken over by observation. Empty: unknown.
+  std::optional<boot_time_point> ripe() const noexcept {
+    return busy_ ? watch_[*busy_].ripe() : std::nullopt;
+  }
+
   /// Of a quorum: the vote that later attempts ask for.
   void ask_for(strategies::wanted_vote vote) noexcept { vote_ = std::move(vote); }
 

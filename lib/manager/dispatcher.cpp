@@ -155,7 +155,7 @@ void dispatcher::serve() {
       in_order = one.next_;
       look_at(one);
     }
-    auto const next = run_timers();
+    auto const next = std::min(run_timers(), watch_names());
     if (next == clock::time_point::max())
       wake_.wait();
     else
@@ -172,6 +172,65 @@ dispatcher::clock::time_point dispatcher::run_timers() noexcept {
     step(due);
   }
   return timers_.empty() ? clock::time_point::max() : timers_.begin()->first;
+}
+
+void dispatcher::rest(async_call& c, pause const& wait) {
+  c.place_ = async_call::place::pausing;
+  auto until = wait.until;
+  if (wait.watched.name != nullptr) {
+    auto const mine = watch_.add(c, wait.watched, wait.until.value_or(clock::time_point::max()));
+    c.watched_ = mine.entry;
+    until = mine.until;
+  }
+  if (until) c.timer_ = timers_.emplace(*until, &c);
+}
+
+void dispatcher::stop_watching(async_call& c) noexcept {
+  if (auto const watched = std::exchange(c.watched_, std::nullopt)) watch_.remove(*watched);
+}
+
+// After the timers: a call that begins its rest there is watched from now on. @return when it is due again
+dispatcher::clock::time_point dispatcher::watch_names() noexcept try {
+  auto const now = clock::now();
+  auto const found = watch_.findings_of_look(now);
+  for (auto* const one : found.may_try) {
+    one->as_take()->call().end_rest();
+    timers_.erase(one->timer_);
+    step(*one);
+  }
+  if (found.stopped_working)
+    for (auto const& [name, one] : watch_.all()) {
+      timers_.erase(one.call->timer_);
+      std::chrono::duration<double> const spread(waiting::random_part());
+      auto const until = std::max(one.until, now + std::chrono::duration_cast<clock::duration>(spread));
+      one.call->timer_ = timers_.emplace(until, one.call);
+    }
+  if (!engine_.closing.stop_requested())
+    if (auto const look = watch_.next_look(now)) ask(look);
+  return watch_.due();
+} catch (std::exception const&) {  // no memory: the calls go on by their timers
+  return clock::now() + 1s;
+}
+
+void dispatcher::ask(std::shared_ptr<name_look> const& look) {
+  auto const asks = [this, look] {
+    base::serving const serves;
+    {
+      base::calls::scope const here(engine_.under_way);
+      look->ask(engine_);
+    }
+    wake_.set();
+    one_less();
+  };
+  bool counted = false;
+  try {
+    count_one(true);
+    counted = true;
+    if (questions_.run(asks, must::must_be_run)) return;
+  } catch (std::exception const&) {  // no memory or thread
+  }
+  watch_.drop_look();
+  if (counted) one_less();
 }
 
 void dispatcher::look_at(async_call& c) noexcept {
@@ -196,11 +255,13 @@ void dispatcher::look_at(async_call& c) noexcept {
 
 void dispatcher::step(async_call& c) noexcept {
   c.timer_ = timers_.end();
+  stop_watching(c);
   try {
     if (!c.has_ended_ && !c.failed_ && goes_on(c)) return;
   } catch (...) {
     c.failed_ = std::current_exception();
   }
+  stop_watching(c);  // without memory for its timer
   c.has_ended_ = true;
   if (auto* const take = c.as_take(); take && take->has_leftovers()) return clear_up(c);
   finish(c);
@@ -214,8 +275,7 @@ bool dispatcher::goes_on(async_call& c) {
     return true;
   }
   if (auto const* const wait = std::get_if<pause>(&need)) {
-    c.place_ = async_call::place::pausing;
-    if (wait->until) c.timer_ = timers_.emplace(*wait->until, &c);
+    rest(c, *wait);
     return true;
   }
   return false;

@@ -88,12 +88,17 @@ class dispatcher {
   /// @return false if the program has the answer already
   bool send(async_call&) noexcept;
   clock::time_point run_timers() noexcept;
+  void rest(async_call&, pause const&);
+  void stop_watching(async_call&) noexcept;
+  clock::time_point watch_names() noexcept;
+  void ask(std::shared_ptr<name_look> const&);
 
   engine& engine_;
   std::atomic<async_call*> come_ = nullptr;  ///< newest first
   base::wake_up wake_;
   std::atomic<bool> stopped_ = false;
   async_call::timers timers_;
+  name_watch watch_;
   async_take* connecting_ = nullptr;  ///< it asks
   std::vector<async_take*> wait_for_connect_;
   std::mutex mutex_;

@@ -213,7 +213,7 @@ steps<taken> lock_call::run() {
       break;
     }
     rested_ = true;
-    co_await rest{*again};
+    co_await rest{*again, i && !briefly ? watched() : watchable{}};
   }
 
   // Without a lock.
@@ -600,6 +600,20 @@ std::optional<lock_call::time_point> lock_call::moment_ends_at() const {
   auto const now = steady_clock::now();
   if (!attempts_.contended() || now - called_at_ >= longest_moment) return std::nullopt;
   return now + waits_.short_wait();
+}
+
+// Not a call that keeps a pace of the program's, nor a refusal without a holder.
+watchable lock_call::watched() const noexcept {
+  auto const* const seen = attempts_.seen();
+  auto const& strategy = traits(any_.strategy);
+  if (seen == nullptr || seen->term.empty() || attempts_.contended() || attempts_.quarantined()) return {};
+  if (counts_looks() || any_.permit || wait_policy_.quorum != nullptr || strategy.waits_in_server) return {};
+  auto at_latest = wait_policy_.deadline.value_or(time_point::max());
+  if (auto const ripe = attempts_.ripe()) {
+    auto const left = std::max<std::chrono::nanoseconds>(*ripe - boot_clock::now(), 1ms);
+    at_latest = std::min(at_latest, steady_clock::now() + left);
+  }
+  return {&specs_[*attempts_.busy()], seen, owner_.is_explicit() ? &owner_ : nullptr, at_latest};
 }
 
 // Random, so that calls that were refused together do not return together.

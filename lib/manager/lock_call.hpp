@@ -90,6 +90,8 @@ class lock_call : private waiting::successor {
   /// Instead of ask(), for `connect`: another call has asked. If its answer is of no use here, next() asks
   /// again.
   void share_answer(lock_call const& other);
+  /// Ends a rest early, because the watch has seen its name.
+  void end_rest() noexcept { run_.end_rest(); }
   /// Whether the destructor would leave a wait queue, which closes a session.
   bool has_leftovers() const noexcept { return has_queue(); }
 
@@ -154,6 +156,7 @@ class lock_call : private waiting::successor {
   std::optional<time_point> next_attempt_at();
   std::optional<time_point> moment_ends_at() const;
   time_point soon() const;
+  watchable watched() const noexcept;
   bool asks_others() const noexcept;
   ending conclusion() const;
   error doubtful() const;

@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "manager/lock_spec.hpp"
+#include "strategy/term_rows.hpp"
 #include "waiting/bell.hpp"
 
 namespace rowlock::managing {
@@ -35,14 +36,25 @@ struct question {
   std::span<lock_spec const> of{};  ///< one name, or all of the call. Empty for an exchange
 };
 
+/// What a driver can watch during a rest, so that the call need not poll: see name_watch.hpp. A driver that
+/// can't watch ignores it. All pointers are valid during the rest.
+struct watchable {
+  lock_spec const* name = nullptr;  ///< null: nothing
+  strategies::term_row const* seen = nullptr;
+  owner_id const* explicit_owner = nullptr;           ///< the call's, or null
+  std::chrono::steady_clock::time_point at_latest{};  ///< the end of the rest with a watch
+};
+
 /// A wait that the call's bell can end early.
 struct pause {
   std::optional<std::chrono::steady_clock::time_point> until;  ///< empty: only the bell ends it
+  watchable watched{};
 };
 
 /// A pause that the bell ends early only if the call was told to stop.
 struct rest {
   std::chrono::steady_clock::time_point until;
+  watchable watched{};
 };
 
 template <class Result>
@@ -89,9 +101,15 @@ class steps {
     }
     if (p.failed) std::rethrow_exception(std::exchange(p.failed, nullptr));
     if (p.result) return *std::exchange(p.result, std::nullopt);
-    if (auto const* const r = std::get_if<rest>(&p.needs)) return pause{r->until};
+    if (auto const* const r = std::get_if<rest>(&p.needs)) return pause{r->until, r->watched};
     if (auto const* const w = std::get_if<pause>(&p.needs)) return *w;
     return std::get<question>(p.needs);
+  }
+
+  /// Ends a rest: next() goes on.
+  void end_rest() noexcept {
+    if (auto* const resting = std::get_if<rest>(&frame_.promise().needs))
+      resting->until = std::chrono::steady_clock::time_point::min();
   }
 
  private:

@@ -20,6 +20,10 @@ class watched_row {
                                              waiting::observations& of_manager, bool over_calls);
   void forget() noexcept { seen_.reset(); }
 
+  /// When the last seen term can be taken over by observation. Empty: not, or unknown.
+  std::optional<boot_time_point> ripe() const noexcept {
+    return seen_ ? std::optional(seen_->ripe()) : std::nullopt;
+  }
   /// The time until the last seen term can be taken over. Empty: unknown.
   std::optional<std::chrono::milliseconds> can_be_had_in(strategies::term_row const& seen) const;
 
