@@ -193,7 +193,10 @@ steps<taken> lock_call::run() {
       if (leaves_queue(kept)) co_await all(kind::leave);
       keep_only(kept);
     }
-    if (i && !crosswise && waits_at_queue()) {
+    bool const changed = changed_hands();
+    if (i && !crosswise && waits_at_queue() && gives_place_up()) {
+      if (has_queue()) co_await all(kind::leave);
+    } else if (i && !crosswise && waits_at_queue()) {
       if (has_queue()) {
         auto const look = queue_->next_look(attempts_.can_be_had_in(), any_.permit.has_value());
         co_await rest{wait_policy_.deadline ? std::min(look, *wait_policy_.deadline) : look};
@@ -203,7 +206,9 @@ steps<taken> lock_call::run() {
       co_await at(kind::stand, *i);
       if (stopped()) break;
       stood_ = queue_->stood();
+      in_vain_ = stood_ && !has_queue();
       if (stood_) continue;
+      if (changed) engine_.wait_queues.want_place();
     }
     bool const briefly =
         crosswise || (!one() && !i && !failure_ && !counts_looks() && waits_.attempts() < soon_again);
@@ -435,6 +440,23 @@ lock_call::index lock_call::begins_at() const {
 bool lock_call::waits_at_queue() const noexcept {
   return engine_.wait_queues.there() && !wait_policy_.one_attempt && !traits(any_.strategy).waits_in_server &&
          !counts_looks();
+}
+
+// After its time, if another call wants the place. It rests then, and comes back.
+bool lock_call::gives_place_up() noexcept {
+  bool const over = std::exchange(in_vain_, false) || (queue_ && queue_->was_first_for_long());
+  return over && one() && engine_.wait_queues.takes_place_back();
+}
+
+// Whether other owners have passed the name on since the attempt before the last.
+bool lock_call::changed_hands() noexcept try {
+  auto const* const seen = attempts_.seen();
+  if (seen == nullptr || seen->term.empty() || seen->term == met_) return false;
+  bool const again = !met_.empty();
+  met_ = seen->term;
+  return again;
+} catch (std::exception const&) {  // no memory
+  return false;
 }
 
 queue_place& lock_call::queue_of(std::size_t i) {

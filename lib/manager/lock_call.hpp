@@ -134,6 +134,8 @@ class lock_call : private waiting::successor {
   bool has_queue() const noexcept { return queue_ && queue_->got(); }
   bool leaves_queue(index kept) const noexcept { return has_queue() && kept != queue_of_; }
   bool waits_at_queue() const noexcept;
+  bool gives_place_up() noexcept;
+  bool changed_hands() noexcept;
 
   // Questions.
   void connect();
@@ -191,6 +193,8 @@ class lock_call : private waiting::successor {
   index waited_for_;           ///< last
   bool stood_ = false;         ///< since the last attempt: in a wait queue, or it had no room
   bool rested_ = false;        ///< since the last attempt
+  bool in_vain_ = false;       ///< it stood last, but was not first
+  term_id met_;                ///< by the last attempt but one
   bool had_turn_ = false;      ///< after other threads of this process
   bool was_in_front_ = false;  ///< the quorum's hook has heard so
   bool others_asked_ = false;  ///< by the hook, for the last attempt

@@ -17,6 +17,10 @@ class queue_place {
 
   /// Whether the call is first in the wait queue.
   bool got() const noexcept { return ticket_.has_value(); }
+  /// Whether the call has been first for as long as another call may stand.
+  bool was_first_for_long() const noexcept {
+    return got() && std::chrono::steady_clock::now() - since_ >= waiting::wait_queues::longest_wait;
+  }
   /// Whether the last stand() found room in the wait queue.
   bool stood() const noexcept { return stood_; }
 

@@ -18,6 +18,8 @@
 // - There are `queue_connections` sessions. If another name needs one, the oldest kept place gives up its
 //   session. The next waiter there then polls until it notices the release.
 // - A hung process at the head delays the other waiters by `longest_wait`.
+// - Nobody starves for want of a place: a call whose name has gone from hand to hand meanwhile says
+//   want_place(). A name that one holder keeps needs no place: an attempt, or a look, finds it free.
 // - waited_for_ is a hint: a call for such a name begins in the queue. So a busy holder can't overtake for
 //   ever.
 // - If a server refuses wait queues for good, there() is false from then on.
@@ -98,6 +100,11 @@ class wait_queues {
   bool begins_at(std::string const& name) const;
   void others_wait(std::string const& name, bool) noexcept;
 
+  /// A call without room wants a place: one of the calls that have had theirs for `longest_wait` gives it up.
+  void want_place() noexcept { place_is_wanted_ = true; }
+  /// Whether the caller is to give up its place. Once for each want_place().
+  bool takes_place_back() noexcept { return place_is_wanted_.exchange(false); }
+
   void close() noexcept { sessions_.close(); }
 
  private:
@@ -112,6 +119,7 @@ class wait_queues {
   sessions::connection_pool sessions_;
   std::chrono::nanoseconds const reply_timeout_;
   std::atomic<bool> there_;
+  std::atomic<bool> place_is_wanted_ = false;
   mutable std::mutex mutex_;
   std::list<std::shared_ptr<place>> kept_;  ///< oldest first
   std::unordered_set<std::string> waited_for_;

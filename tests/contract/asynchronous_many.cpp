@@ -1,8 +1,10 @@
 // Asynchronous calls without a place in a wait queue: one statement watches all their names.
+#include <array>
 #include <condition_variable>
+#include <map>
 #include <mutex>
-#include <set>
 #include <stop_token>
+#include <utility>
 
 #include "contract/fixture.hpp"
 
@@ -222,4 +224,45 @@ CONTRACT_CASE("async, many: watched calls are cancelled, and completed at the ma
   }
   CHECK(all->granted() == 0);
   CHECK(all->failed() == 0);
+}
+
+CONTRACT_CASE("async, many: C50: a name that goes from hand to hand gets a place in the wait queue") {
+  if (!f.connect()->has_queues()) return;
+  stranger other(f);
+  stranger another(f, "another");
+  REQUIRE(other.take(name(0), 300s));
+  REQUIRE(other.take(name(1), 300s));
+  auto o = f.options;
+  o.queue_connections = 1;
+  std::atomic<bool> watched{false};
+  f.probe->look = [&](std::string const& s, std::span<backend::value const> p) {
+    auto const* const list = s == "lock_read" ? std::get_if<std::string>(&p.front()) : nullptr;
+    if (list != nullptr && list->find('"' + name(1) + '"') != std::string::npos) watched = true;
+  };
+  std::array<std::atomic<int>, 2> ended{};
+  std::stop_source stop;
+  auto const m = f.manager(o);
+  auto const begin = [&](int n) {
+    m->make_mutex(name(n)).async_acquire(
+        on_library_thread,
+        [&ended, n](std::exception_ptr const&, acquisition const& a) {
+          CHECK(a);
+          ++ended.at(static_cast<std::size_t>(n));
+        },
+        stop.get_token());
+  };
+  begin(0);
+  REQUIRE(eventually([&] { return f.probe->executed("enter_queue") == 1; }));
+  begin(1);
+  REQUIRE(eventually([&] { return watched.load(); }));
+  // It is never free, so an attempt without a place would never get it.
+  bool others_turn = true;
+  CHECK(eventually([&] {
+    (void)(std::exchange(others_turn, !others_turn) ? another : other).take_over(name(1));
+    return f.probe->executed("enter_queue") >= 2;
+  }));
+  CHECK((other.release(name(1)) || another.release(name(1))));
+  CHECK(eventually([&] { return ended[1] == 1; }));
+  CHECK(other.release(name(0)));
+  CHECK(eventually([&] { return ended[0] == 1; }));
 }
