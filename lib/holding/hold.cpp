@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <mutex>
+#include <unordered_map>
 #include <utility>
 
+#include "base/never_destroyed.hpp"
 #include "base/random_id.hpp"
 
 namespace rowlock::holding {
@@ -30,6 +33,12 @@ boot_time_point hard_trust(grant_facts const& f) noexcept {
 std::mutex& mutex_of_rare_parts() {
   static std::mutex one;
   return one;
+}
+
+// Of the watched holds. Not in each hold: a process can have very many.
+std::unordered_map<hold const*, std::stop_source>& ends() {
+  static auto& all = base::never_destroyed<std::unordered_map<hold const*, std::stop_source>>();
+  return all;
 }
 
 }  // namespace
@@ -70,6 +79,12 @@ grant_facts for_successor(grant_facts const& from, owner_id const& to, boot_time
 
 hold::hold(grant_facts&& facts, waiting::local_queue::turn&& turn)
     : facts_(std::move(facts)), turn_(std::move(turn)), trust_(first_trust(facts_).time_since_epoch()) {}
+
+hold::~hold() {
+  if (!is_watched_.load() || forked()) return;
+  std::lock_guard const guard(mutex_of_rare_parts());
+  ends().erase(this);
+}
 
 std::shared_ptr<hold> hold::make(grant_facts&& facts, waiting::local_queue::turn&& turn) {
   auto made = std::make_shared<hold>(std::move(facts), std::move(turn));
@@ -291,27 +306,23 @@ void hold::end_release(std::optional<loss_reason> lost, boot_time_point leave_by
 // Either the end sees that it is watched, or the watcher sees the end: the state is stored before one look,
 // the flag before the other, and both are sequentially consistent.
 std::stop_token hold::end_token() {
-  std::shared_ptr<std::stop_source const> source;
-  {
+  auto source = [this] {
     std::lock_guard const guard(mutex_of_rare_parts());
-    if (!at_end_) at_end_ = std::make_shared<std::stop_source const>();
-    source = at_end_;
-  }
+    return ends()[this];
+  }();
   is_watched_.store(true);
   auto const now = state_.load();
-  if (now == state::handed_on || now == state::released || now == state::lost)
-    (void)std::stop_source(*source).request_stop();
-  return source->get_token();
+  if (now == state::handed_on || now == state::released || now == state::lost) (void)source.request_stop();
+  return source.get_token();
 }
 
 void hold::tell_end() noexcept {
   if (!is_watched_.load()) return;
-  std::shared_ptr<std::stop_source const> source;
-  {
+  auto source = [this] {
     std::lock_guard const guard(mutex_of_rare_parts());
-    source = at_end_;
-  }
-  (void)std::stop_source(*source).request_stop();
+    return ends().at(this);
+  }();
+  (void)source.request_stop();
 }
 
 }  // namespace rowlock::holding

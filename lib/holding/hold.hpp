@@ -136,6 +136,9 @@ class hold final : public waiting::local_holder {
  public:
   /// @throws std::bad_alloc; then both arguments are unchanged
   hold(grant_facts&&, waiting::local_queue::turn&&);
+  ~hold() override;
+  hold(hold const&) = delete;
+  hold& operator=(hold const&) = delete;
   /// Precondition: no other thread knows this hold.
   void keep_queue(waiting::wait_queues::ticket t) noexcept {
     assert(!queue_);
@@ -287,10 +290,9 @@ class hold final : public waiting::local_holder {
   std::atomic<bool> recorded_in_transaction_{false};
   std::atomic<bool> recorded_{false};
   std::atomic<bool> handed_out_{false};
+  std::atomic<bool> is_watched_{false};  ///< there is an end_token()
   bool had_queue_ = false;
   std::atomic<int> handles_{1};
-  std::atomic<bool> is_watched_{false};             ///< at_end_ is set
-  std::shared_ptr<std::stop_source const> at_end_;  ///< guarded by the same mutex as hindrance_
   std::once_flag record_made_;
   std::unique_ptr<term_id const> record_;
 };

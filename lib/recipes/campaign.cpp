@@ -26,8 +26,8 @@ void elected_term::end_later(std::unique_ptr<elected_term> t) noexcept {
       shared->term_.reset();
       return true;
     };
-    m->ask_later<bool>(on_library_thread, async_handler<bool>::of([](std::exception_ptr, bool) {}), ends,
-                       true);
+    m->ask_later<bool>(on_library_thread, async_handler<bool>::of([](std::exception_ptr const&, bool) {}),
+                       ends, true);
   } catch (std::exception const&) {  // the manager has ended, or there is no memory or thread: it ends here
   }
 }
@@ -52,7 +52,9 @@ struct campaign::order {
   std::stop_token stop;
   executor here{on_library_thread};
 
-  bool stopped() const noexcept { return stop.stop_requested() || manager->parts().closing.stop_requested(); }
+  // Not a static function: clang 14 can't compile those as coroutines with -fsanitize=function and -fPIC.
+  coroutine run(std::unique_ptr<order>);
+
   async_result<bool> pause_until(boot_time_point when) {
     return {[this, when](executor where, std::unique_ptr<async_handler<bool>> whom, std::stop_token s) {
               manager->pause_later(when, std::move(s), std::move(where), std::move(whom));
@@ -68,26 +70,28 @@ void campaign::begin(std::shared_ptr<managing::manager> m, mutex& name, election
   auto candidate = std::make_unique<only_candidate>(std::move(c), name.name());
   auto answer =
       std::make_unique<managing::answer_for<std::optional<elected>>>(m, std::move(where), std::move(whom));
-  run(std::make_unique<order>(
-      order{std::move(m), name, o, std::move(candidate), std::move(answer), std::move(stop)}));
+  auto made = std::make_unique<order>(
+      order{std::move(m), name, o, std::move(candidate), std::move(answer), std::move(stop)});
+  auto& it = *made;
+  it.run(std::move(made));
 }
 
-campaign::coroutine campaign::run(std::unique_ptr<order> o) {
+campaign::coroutine campaign::order::run([[maybe_unused]] std::unique_ptr<order> itself) {
   std::optional<elected> won;
   std::exception_ptr failed;
   try {
     // Also the first step is not the caller's.
-    auto begins_at = o->candidate->begins_at();
-    while (co_await o->pause_until(begins_at)) {
-      begins_at = boot_clock::now() + o->options.health_interval;
-      if (!is_healthy(o->options)) continue;
-      auto lock = co_await o->name.async_acquire(o->here, o->stop);
+    auto begins_at = candidate->begins_at();
+    while (co_await pause_until(begins_at)) {
+      begins_at = boot_clock::now() + options.health_interval;
+      if (!is_healthy(options)) continue;
+      auto lock = co_await name.async_acquire(here, stop);
       if (!lock) break;
       begins_at = boot_clock::now() + pause_after_a_term;
       // After days in the queue the candidate might be ill.
-      if (!is_healthy(o->options)) continue;
-      won.emplace(elected(std::make_unique<elected_term>(o->manager, std::move(o->candidate),
-                                                         *std::move(lock), o->options, o->stop)));
+      if (!is_healthy(options)) continue;
+      won.emplace(elected(
+          std::make_unique<elected_term>(manager, std::move(candidate), *std::move(lock), options, stop)));
       break;
     }
   } catch (error const& e) {
@@ -95,9 +99,9 @@ campaign::coroutine campaign::run(std::unique_ptr<order> o) {
   } catch (...) {
     failed = std::current_exception();
   }
-  o->candidate.reset();
-  o->answer->bring(std::move(failed), std::move(won));
-  o->manager->asynchronous().post(std::move(o->answer));
+  candidate.reset();
+  answer->bring(std::move(failed), std::move(won));
+  manager->asynchronous().post(std::move(answer));
 }
 
 }  // namespace rowlock::recipes

@@ -42,7 +42,6 @@ class campaign {
  private:
   struct coroutine;
   struct order;
-  static coroutine run(std::unique_ptr<order>);
 };
 
 }  // namespace rowlock::recipes
