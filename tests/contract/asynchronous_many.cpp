@@ -226,8 +226,9 @@ CONTRACT_CASE("async, many: watched calls are cancelled, and completed at the ma
   CHECK(all->failed() == 0);
 }
 
-CONTRACT_CASE("async, many: C50: a name that goes from hand to hand gets a place in the wait queue") {
-  if (!f.connect()->has_queues()) return;
+PAIRS_CASE("async, many: C50: a name that goes from hand to hand gets a place in the wait queue",
+           all<in_rows, on_a_server, direct>) {
+  REQUIRE(f.connect()->has_queues());
   stranger other(f);
   stranger another(f, "another");
   REQUIRE(other.take(name(0), 300s));
