@@ -197,9 +197,7 @@ class ROWLOCK_EXPORT election {
     campaigning()(where, async_handler<std::optional<elected>>::of(std::move(handler)), std::move(stop));
   }
   async_result<std::optional<elected>> async_campaign(std::reference_wrapper<executor const> where,
-                                                      std::stop_token stop = {}) {
-    return {campaigning(), where, std::move(stop)};
-  }
+                                                      std::stop_token stop = {});
 
   /// As find_leader(). @throws error
   std::optional<leader_info> leader() const;

@@ -187,13 +187,7 @@ class ROWLOCK_EXPORT held_lock {
     async_release_with(where, async_handler<release_result>::of(std::move(handler)));
   }
   /// The same, to be awaited by a coroutine, at once: until then the lock must not be moved or destroyed.
-  async_result<release_result> async_release(std::reference_wrapper<executor const> where) {
-    return {[this](executor there, std::unique_ptr<async_handler<release_result>> h, std::stop_token const&) {
-              async_release_with(std::move(there), std::move(h));
-            },
-            where,
-            {}};
-  }
+  async_result<release_result> async_release(std::reference_wrapper<executor const> where);
   /// The same with a completion token of Asio's: <rowlock/asio.hpp> defines it. Until the call begins, the
   /// lock must not be moved or destroyed.
   template <completion_token Token, class Asio>
@@ -207,9 +201,7 @@ class ROWLOCK_EXPORT held_lock {
     extending(duration)(where, async_handler<bool>::of(std::move(handler)), {});
   }
   async_result<bool> async_extend(std::chrono::milliseconds duration,
-                                  std::reference_wrapper<executor const> where) {
-    return {extending(duration), where, {}};
-  }
+                                  std::reference_wrapper<executor const> where);
   template <completion_token Token, class Asio>
   auto async_extend(std::chrono::milliseconds duration, Token&& token);
   /// As set_note(), asynchronously: see async_extend(). The note is copied in the call.
@@ -217,9 +209,7 @@ class ROWLOCK_EXPORT held_lock {
   void async_set_note(std::string const& note, executor const& where, Handler handler) {
     noting(note)(where, async_handler<bool>::of(std::move(handler)), {});
   }
-  async_result<bool> async_set_note(std::string const& note, std::reference_wrapper<executor const> where) {
-    return {noting(note), where, {}};
-  }
+  async_result<bool> async_set_note(std::string const& note, std::reference_wrapper<executor const> where);
   template <completion_token Token, class Asio>
   auto async_set_note(std::string const& note, Token&& token);
   /// As done(), asynchronously: see async_extend(). `result` is copied in the call.
@@ -229,9 +219,7 @@ class ROWLOCK_EXPORT held_lock {
     recording(keep_for, result)(where, async_handler<bool>::of(std::move(handler)), {});
   }
   async_result<bool> async_done(std::chrono::milliseconds keep_for, std::string const& result,
-                                std::reference_wrapper<executor const> where) {
-    return {recording(keep_for, result), where, {}};
-  }
+                                std::reference_wrapper<executor const> where);
   template <completion_token Token, class Asio>
   auto async_done(std::chrono::milliseconds keep_for, std::string const& result, Token&& token);
 
@@ -245,9 +233,7 @@ class ROWLOCK_EXPORT held_lock {
   void async_try_upgrade(executor const& where, Handler handler) {
     exchanging(true)(where, async_handler<std::optional<held_lock>>::of(std::move(handler)), {});
   }
-  async_result<std::optional<held_lock>> async_try_upgrade(std::reference_wrapper<executor const> where) {
-    return {exchanging(true), where, {}};
-  }
+  async_result<std::optional<held_lock>> async_try_upgrade(std::reference_wrapper<executor const> where);
   template <completion_token Token, class Asio>
   auto async_try_upgrade(Token&& token);
   /// As downgrade(), asynchronously: see async_try_upgrade().
@@ -255,9 +241,7 @@ class ROWLOCK_EXPORT held_lock {
   void async_downgrade(executor const& where, Handler handler) {
     exchanging(false)(where, async_handler<std::optional<held_lock>>::of(std::move(handler)), {});
   }
-  async_result<std::optional<held_lock>> async_downgrade(std::reference_wrapper<executor const> where) {
-    return {exchanging(false), where, {}};
-  }
+  async_result<std::optional<held_lock>> async_downgrade(std::reference_wrapper<executor const> where);
   template <completion_token Token, class Asio>
   auto async_downgrade(Token&& token);
 
@@ -271,9 +255,7 @@ class ROWLOCK_EXPORT held_lock {
     ending()(where, async_handler<std::optional<loss_reason>>::of(std::move(handler)), std::move(stop));
   }
   async_result<std::optional<loss_reason>> async_lost(std::reference_wrapper<executor const> where,
-                                                      std::stop_token stop = {}) const {
-    return {ending(), where, std::move(stop)};
-  }
+                                                      std::stop_token stop = {}) const;
   template <completion_token Token, class Asio>
   auto async_lost(Token&& token) const;
 

@@ -70,13 +70,7 @@ class held_locks {
   void async_release(executor const& where, Handler handler) {
     async_release_with(where, async_handler<release_result>::of(std::move(handler)));
   }
-  async_result<release_result> async_release(std::reference_wrapper<executor const> where) {
-    return {[this](executor there, std::unique_ptr<async_handler<release_result>> h, std::stop_token const&) {
-              async_release_with(std::move(there), std::move(h));
-            },
-            where,
-            {}};
-  }
+  ROWLOCK_EXPORT async_result<release_result> async_release(std::reference_wrapper<executor const> where);
   template <completion_token Token, class Asio>
   auto async_release(Token&& token);
 

@@ -124,9 +124,7 @@ class ROWLOCK_EXPORT lock_manager {
   async_result<acquisition_of_all> async_acquire_all(
       std::reference_wrapper<std::vector<std::string> const> names,
       std::reference_wrapper<mutex_options const> options, std::reference_wrapper<executor const> where,
-      std::stop_token stop = {}) {
-    return {async_all(names, options, {}), where, std::move(stop)};
-  }
+      std::stop_token stop = {});
   /// The same with a completion token of Asio's: see basic_mutex::async_acquire().
   template <completion_token Token, class Asio>
   auto async_acquire_all(std::reference_wrapper<std::vector<std::string> const> names,
@@ -142,9 +140,7 @@ class ROWLOCK_EXPORT lock_manager {
   async_result<acquisition_of_all> async_acquire_all_for(
       std::reference_wrapper<std::vector<std::string> const> names, std::chrono::nanoseconds timeout,
       std::reference_wrapper<mutex_options const> options, std::reference_wrapper<executor const> where,
-      std::stop_token stop = {}) {
-    return {async_all(names, options, {.timeout = timeout}), where, std::move(stop)};
-  }
+      std::stop_token stop = {});
   template <completion_token Token, class Asio>
   auto async_acquire_all_for(std::reference_wrapper<std::vector<std::string> const> names,
                              std::chrono::nanoseconds timeout,
@@ -158,9 +154,7 @@ class ROWLOCK_EXPORT lock_manager {
   }
   async_result<acquisition_of_all> async_try_acquire_all(
       std::reference_wrapper<std::vector<std::string> const> names,
-      std::reference_wrapper<mutex_options const> options, std::reference_wrapper<executor const> where) {
-    return {async_all(names, options, {.one_attempt = true}), where, {}};
-  }
+      std::reference_wrapper<mutex_options const> options, std::reference_wrapper<executor const> where);
   template <completion_token Token, class Asio>
   auto async_try_acquire_all(std::reference_wrapper<std::vector<std::string> const> names,
                              std::reference_wrapper<mutex_options const> options, Token&& token);
@@ -174,13 +168,7 @@ class ROWLOCK_EXPORT lock_manager {
   void async_close(executor const& where, Handler handler) {
     close_with(where, async_handler<bool>::of(std::move(handler)));
   }
-  async_result<bool> async_close(std::reference_wrapper<executor const> where) {
-    return {[this](executor there, std::unique_ptr<async_handler<bool>> h, std::stop_token const&) {
-              close_with(std::move(there), std::move(h));
-            },
-            where,
-            {}};
-  }
+  async_result<bool> async_close(std::reference_wrapper<executor const> where);
   template <completion_token Token, class Asio>
   auto async_close(Token&& token);
 

@@ -99,9 +99,7 @@ class ROWLOCK_EXPORT basic_mutex {
   }
   /// The same, to be awaited by a coroutine.
   async_result<acquisition> async_acquire(std::reference_wrapper<executor const> where,
-                                          std::stop_token stop = {}) {
-    return {async({}), where, std::move(stop)};
-  }
+                                          std::stop_token stop = {});
   /// The same with a completion token of Asio's: <rowlock/asio.hpp> defines it. On its associated executor,
   /// the handler gets `(error_code, acquisition)`. What the call throws is the code, and operation_aborted if
   /// it is cancelled.
@@ -115,9 +113,7 @@ class ROWLOCK_EXPORT basic_mutex {
   }
   async_result<acquisition> async_acquire_for(std::chrono::nanoseconds timeout,
                                               std::reference_wrapper<executor const> where,
-                                              std::stop_token stop = {}) {
-    return {async({.timeout = timeout}), where, std::move(stop)};
-  }
+                                              std::stop_token stop = {});
   template <completion_token Token, class Asio>
   auto async_acquire_for(std::chrono::nanoseconds timeout, Token&& token);
   /// As try_acquire(), asynchronously.
@@ -125,9 +121,7 @@ class ROWLOCK_EXPORT basic_mutex {
   void async_try_acquire(executor const& where, Handler handler) {
     async({.one_attempt = true})(where, async_handler<acquisition>::of(std::move(handler)), {});
   }
-  async_result<acquisition> async_try_acquire(std::reference_wrapper<executor const> where) {
-    return {async({.one_attempt = true}), where, {}};
-  }
+  async_result<acquisition> async_try_acquire(std::reference_wrapper<executor const> where);
   template <completion_token Token, class Asio>
   auto async_try_acquire(Token&& token);
 
@@ -153,9 +147,7 @@ class ROWLOCK_EXPORT basic_mutex {
   }
   async_result<bool> async_wait_until_free_for(std::chrono::nanoseconds timeout,
                                                std::reference_wrapper<executor const> where,
-                                               std::stop_token stop = {}) {
-    return {async_until_free(timeout), where, std::move(stop)};
-  }
+                                               std::stop_token stop = {});
   template <completion_token Token, class Asio>
   auto async_wait_until_free_for(std::chrono::nanoseconds timeout, Token&& token);
 

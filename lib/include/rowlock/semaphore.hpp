@@ -63,9 +63,7 @@ class ROWLOCK_EXPORT semaphore {
     async(units, {})(where, async_handler<acquisition>::of(std::move(handler)), std::move(stop));
   }
   async_result<acquisition> async_acquire(std::int64_t units, std::reference_wrapper<executor const> where,
-                                          std::stop_token stop = {}) {
-    return {async(units, {}), where, std::move(stop)};
-  }
+                                          std::stop_token stop = {});
   template <completion_token Token, class Asio>
   auto async_acquire(std::int64_t units, Token&& token);
   template <std::invocable<std::exception_ptr, acquisition> Handler>
@@ -76,9 +74,7 @@ class ROWLOCK_EXPORT semaphore {
   }
   async_result<acquisition> async_acquire_for(std::chrono::nanoseconds timeout, std::int64_t units,
                                               std::reference_wrapper<executor const> where,
-                                              std::stop_token stop = {}) {
-    return {async(units, {.timeout = timeout}), where, std::move(stop)};
-  }
+                                              std::stop_token stop = {});
   template <completion_token Token, class Asio>
   auto async_acquire_for(std::chrono::nanoseconds timeout, std::int64_t units, Token&& token);
   template <std::invocable<std::exception_ptr, acquisition> Handler>
@@ -86,9 +82,7 @@ class ROWLOCK_EXPORT semaphore {
     async(units, {.one_attempt = true})(where, async_handler<acquisition>::of(std::move(handler)), {});
   }
   async_result<acquisition> async_try_acquire(std::int64_t units,
-                                              std::reference_wrapper<executor const> where) {
-    return {async(units, {.one_attempt = true}), where, {}};
-  }
+                                              std::reference_wrapper<executor const> where);
   template <completion_token Token, class Asio>
   auto async_try_acquire(std::int64_t units, Token&& token);
 
