@@ -1,6 +1,5 @@
 // The forms of the asynchronous calls that coroutines await. They stand here, and not in the headers, because
 // a header that defines them has each program's compiler build async_result for each kind of result.
-#include <rowlock/election.hpp>
 #include <rowlock/lock_manager.hpp>
 #include <utility>
 
@@ -116,11 +115,6 @@ async_result<bool> lock_manager::async_close(std::reference_wrapper<executor con
           },
           where,
           {}};
-}
-
-async_result<std::optional<elected>> election::async_campaign(std::reference_wrapper<executor const> where,
-                                                              std::stop_token stop) {
-  return {campaigning(), where, std::move(stop)};
 }
 
 }  // namespace rowlock

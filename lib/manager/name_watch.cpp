@@ -11,12 +11,12 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::chrono::nanoseconds shortest_pace = 100ms;
-constexpr std::chrono::nanoseconds longest_pace = 1s;
-constexpr int idle_share = 50;  // times as long as a look takes
+constexpr std::chrono::nanoseconds longest_pace = 2s;
+constexpr int idle_share = 100;  // times as long as a look takes
 // One statement's. The next look goes on behind them.
 constexpr std::size_t most_names = 4096;
 // Between two attempts of all calls together that got no hint.
-constexpr std::chrono::nanoseconds between_own_attempts = 60ms;
+constexpr std::chrono::nanoseconds between_own_attempts = 100ms;
 // As long a look may take.
 constexpr std::chrono::nanoseconds patience = 1s;
 

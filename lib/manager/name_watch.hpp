@@ -17,10 +17,11 @@
 //
 // - A look tells of a state, not of an event. So a release between a look and the registration of a call
 //   shows in the next look.
-// - Pace: 50 times as long as the last look took, from 100 ms to 1 s. That is 2 % of a core at most, of
-//   client and server together.
+// - Pace: 100 times as long as the last look took, from 100 ms to 2 s. That is about 1 % of a core, of client
+// and
+//   server together.
 // - A call that gets no hint tries by itself, at least every few seconds, and more rarely among many: all
-//   together make 16 attempts in a second.
+//   together make 10 attempts in a second.
 // - While the looks fail, or an answer does not come for a second, the calls rest as without a watch.
 //
 // Only the dispatcher's thread uses a name_watch. A worker has the name_look while it asks.

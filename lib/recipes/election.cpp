@@ -98,4 +98,9 @@ async_start<std::optional<elected>> election::campaigning() {
 
 std::optional<leader_info> election::leader() const { return find_leader(manager_, name()); }
 
+async_result<std::optional<elected>> election::async_campaign(std::reference_wrapper<executor const> where,
+                                                              std::stop_token stop) {
+  return {campaigning(), where, std::move(stop)};
+}
+
 }  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

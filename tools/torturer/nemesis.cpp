@@ -338,7 +338,10 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
   auto const jump = static_cast<std::int64_t>(random_() % (2 * hour + 1)) - hour;
   if (nemesis == "kill") kill(which);
   if (nemesis == "stop") fault(nemesis, which, [&] { stop(which, length); });
-  if (nemesis == "server-kill") fault(nemesis, everybody, [&] { server("kill", "restart", 0ms); });
+  if (nemesis == "server-kill") {
+    another_incarnation_ = true;
+    fault(nemesis, everybody, [&] { server("kill", "restart", 0ms); });
+  }
   if (nemesis == "lost-answers") fault(nemesis, everybody, [&] { wire_->lose_answers(length / 4); });
   if (nemesis == "late-answers") fault(nemesis, everybody, [&] { wire_->delay_answers(length); });
   if (nemesis == "cut") fault(nemesis, everybody, [&] { wire_->lose_everything(length); });
@@ -357,6 +360,7 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
     // Members of a quorum need all of the tables.
     bool const down = options_.what != workload::quorum;
     auto const& where = direct();
+    another_incarnation_ = another_incarnation_ || down;
     deed("migrations", [&] {
       operator_does([&] {
         migrate(options_.connect(where), down);
@@ -366,7 +370,7 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
   }
   if (nemesis == "force") {
     auto const name = name_of(random_() % static_cast<unsigned>(options_.names));
-    bool const by_hand = random_() % 2 == 0;
+    bool const by_hand = random_() % 2 == 0 && !another_incarnation_;
     auto const& where = direct();
     fault(nemesis, everybody, [&] { operator_does([&] { take_away(where, name, by_hand); }); });
   }

@@ -86,6 +86,9 @@ class crew {
   std::filesystem::path folder_;
   history_writer history_;
   std::mt19937 random_;
+  /// Tokens are an hour ahead of the clock. Then nothing keeps those of a row that is deleted by hand from
+  /// falling.
+  bool another_incarnation_ = false;
   std::vector<seat> seats_;
   std::int64_t failed_work_ = 0;
 };
