@@ -147,10 +147,6 @@ TEST_CASE("bench: a loop is beside threads, with how long it stalls <sqlite>") {
 }
 
 TEST_CASE("bench: the thread of a loop makes no system call but futex, beside memory and threads <sqlite>") {
-  if (std::system("command -v strace >/dev/null") != 0) {
-    MESSAGE("there is no strace");
-    return;
-  }
   bench_place const place;
   child_process bench({"/bin/sh", "-c",
                        "exec strace -f -ff -o " + place.folder.file("calls") + " " + ROWLOCK_BENCH_PROGRAM +
