@@ -23,14 +23,16 @@ free_wait::free_wait(engine& e, lock_spec const& spec, std::optional<time_point>
     : engine_(e), spec_(spec), deadline_(deadline), stop_(e, std::move(stop), to_ring), run_(run()) {}
 
 steps<bool> free_wait::run() {
-  for (auto const began = steady_clock::now();;) {
+  for (auto const began = steady_clock::now(); !stop_.now();) {
     co_await question{question::kind::look, std::span(&spec_, 1)};
     if (free_) co_return true;
     bool const over = deadline_ && steady_clock::now() >= *deadline_;
     if (failure_ && (over || !failure_->retryable())) throw error(*failure_);
-    if (over || stop_.now()) co_return false;
-    co_await rest{next_look(began)};
+    if (over) break;
+    // A look after a stop would keep an answer from the program for as long as the database is silent.
+    if (!stop_.now()) co_await rest{next_look(began)};
   }
+  co_return false;
 }
 
 void free_wait::ask() {

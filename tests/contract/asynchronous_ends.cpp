@@ -9,8 +9,10 @@
 #include <thread>
 
 #include "contract/async_loop.hpp"
+#include "contract/by_hand.hpp"
 #include "contract/permits.hpp"
 #include "holding/hold.hpp"
+#include "manager/free_wait.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -285,6 +287,26 @@ LEASE_CASE("async ends: F17: calls of each kind complete once before the manager
   CHECK(l.waiting() == 0);
   CHECK(late.called == 0);
   CHECK(posts_after_the_end == 0);
+}
+
+CONTRACT_CASE("async ends: wait_until_free_for asks nothing after a stop: the database might not answer") {
+  stranger other(f);
+  counted_bell bell;
+  std::stop_source stop;
+  inside here(f, {});
+  REQUIRE(other.take("x"));
+  managing::free_wait waits(here.m->parts(), here.spec, std::nullopt, stop.get_token(), bell);
+  SUBCASE("before it begins") { stop.request_stop(); }
+  SUBCASE("between two looks") {
+    CHECK(std::holds_alternative<managing::question>(waits.next()));
+    waits.ask();
+    CHECK(std::holds_alternative<managing::pause>(waits.next()));
+    stop.request_stop();
+    CHECK(bell.rung == 1);
+  }
+  auto const end = waits.next();
+  REQUIRE(std::holds_alternative<bool>(end));
+  CHECK_FALSE(std::get<bool>(end));
 }
 
 LEASE_CASE(
