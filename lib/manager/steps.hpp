@@ -4,7 +4,7 @@
 // destructors, the call never reaches the database. So a thread that must not wait can run it.
 //
 // g++ 12 destroys some temporaries of a co_await expression twice. So the awaited types here own nothing.
-// [F: one loop]
+// [F24]
 
 #include <cassert>
 #include <chrono>

@@ -145,7 +145,7 @@ CONTRACT_CASE("async: F17: the manager's end completes each call once") {
   }
 }
 
-CONTRACT_CASE("async: a handler may end the manager") {
+CONTRACT_CASE("async: F17: a handler may end the manager") {
   loop l;
   auto m = f.manager();
   int calls = 0;

@@ -33,6 +33,40 @@ class watched_source final : public backend::source {
 
 }  // namespace
 
+CONTRACT_CASE(
+    "async: F4: a call that is cancelled while it waits for a connection leaves both to the next one") {
+  stranger other(f);
+  auto const source = std::make_shared<watched_source>(observed_by(f.source, f.probe));
+  auto const goes_on = std::make_shared<std::atomic<bool>>(false);
+  std::atomic<bool> connects{false};
+  source->on_connect = [&, goes_on] {
+    connects = true;
+    (void)eventually([&] { return goes_on->load(); });
+  };
+  outcome got;
+  outcome next;
+  std::stop_source stop;
+  loop l;
+  auto o = f.options;
+  o.connections = 1;
+  lock_manager m{connection_source(source), o};
+  auto x = m.make_mutex("x");
+  x.async_acquire(l.where(), got.handler(), stop.get_token());
+  x.async_acquire(l.where(), next.handler());
+  REQUIRE(eventually([&] { return connects.load(); }));
+  stop.request_stop();
+  l.turn();  // before there is a connection
+  CHECK(got.status() == acquire_status::cancelled);
+  CHECK(other.sees_free("x"));
+  *goes_on = true;
+  l.turn();
+  REQUIRE(next.has());
+  CHECK(got.calls == 1);
+  next.came.reset();
+  CHECK(eventually([&] { return other.sees_free("x"); }));
+  CHECK(l.waiting() == 0);
+}
+
 CONTRACT_CASE("async: F5: no cancellation reaches a release") {
   stranger other(f);
   auto const goes_on = std::make_shared<std::atomic<bool>>(false);
