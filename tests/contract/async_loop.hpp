@@ -23,6 +23,7 @@ class loop {
       std::lock_guard const guard(mutex_);
       if (refuses_) throw std::runtime_error("the loop has ended");
       waiting_.push_back(std::move(p));
+      posted_by_ = std::this_thread::get_id();
       come_.notify_all();
     });
   }
@@ -33,6 +34,11 @@ class loop {
   std::size_t waiting() {
     std::lock_guard const guard(mutex_);
     return waiting_.size();
+  }
+  /// The thread that posted last.
+  std::thread::id posted_by() {
+    std::lock_guard const guard(mutex_);
+    return posted_by_;
   }
   /// Runs what comes next.
   void turn() {
@@ -58,6 +64,7 @@ class loop {
   std::mutex mutex_;
   std::condition_variable come_;
   std::deque<posted> waiting_;
+  std::thread::id posted_by_;
   bool refuses_ = false;
 };
 

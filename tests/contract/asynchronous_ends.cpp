@@ -324,7 +324,9 @@ LEASE_CASE(
   for (auto const& where : {l.where(), executor(on_library_thread)}) {
     int calls = 0;
     std::promise<void> ended;
-    auto m = f.manager();
+    auto o = f.options;
+    o.release_timeout = 600s;
+    auto m = f.manager(o);
     auto x = m->make_mutex("x");
     election candidate(*m, "scheduler", {});
     auto held = x.try_acquire();
@@ -342,7 +344,7 @@ LEASE_CASE(
     if (kind == "lost" || kind == "free") CHECK(held->release() == release_result::released);
     if (kind == "release") held->async_release(where, handler);
     if (!where.is_library_thread()) l.turn();
-    ended.get_future().get();
+    CHECK(ended.get_future().wait_for(60s) == std::future_status::ready);
     CHECK(calls == 1);
     CHECK_FALSE(m);
     CHECK(l.waiting() == 0);

@@ -4,7 +4,8 @@
 // END: return, exit, exit-in-thread, exit-in-handler, exit-in-callback, exit-in-hook, exit-in-policy,
 // exception. MS: release_timeout.
 // It says "ready" once it holds what it wants and others wait, "lost" when it is told that a lock is lost,
-// and what each waiter got; it ends when it reads a line.
+// and what each waiter got; it ends when it reads a line. Asynchronous calls of each kind wait, too. It says
+// "too late" if one of them is posted, called or destroyed inside exit().
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -15,16 +16,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <iterator>
 #include <latch>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 using namespace rowlock;
 using namespace std::chrono_literals;
@@ -47,7 +52,14 @@ void say(std::string text) {
   for (;;) ::pause();
 }
 
-[[noreturn]] void end_now() { std::exit(status); }
+/// Whether the program is in exit(). What is destroyed there before the library can know that is a manager of
+/// the main thread's: its end completes calls as always.
+std::atomic<bool> exits{false};
+
+[[noreturn]] void end_now() {
+  exits = place != "thread";
+  std::exit(status);
+}
 
 // A hook is called by several threads.
 void end_once() {
@@ -71,6 +83,25 @@ manager_options options() {
 
 struct made_manager : lock_manager {
   made_manager() : lock_manager(url, options()) {}
+};
+
+class handler {
+ public:
+  explicit handler(char const* what) : what_(what) {}
+  handler(handler&& other) noexcept : what_(std::exchange(other.what_, nullptr)) {}
+  handler& operator=(handler&&) = delete;
+  ~handler() {
+    if (what_ != nullptr && exits) say(std::string("too late: destroyed: ") + what_);
+  }
+  template <class Result>
+  void operator()(std::exception_ptr const&, Result const& came) {
+    if (exits) say(std::string("too late: called: ") + what_);
+    if constexpr (std::is_constructible_v<bool, Result const&>)
+      if (came) say(std::string(what_) + ": yes");
+  }
+
+ private:
+  char const* what_;
 };
 
 // Where things are: what is made once, in each of the places.
@@ -161,6 +192,42 @@ void wait_by_lock(mutex& m) {
   }).detach();
 }
 
+/// Calls that wait until the end: on a loop that nobody runs any more, and on the library's thread.
+class asynchronous_calls {
+ public:
+  explicit asynchronous_calls(lock_manager& m)
+      : foreign_(m.make_mutex("foreign")),
+        held_(m.make_mutex("held")),
+        leads_(m, "foreign", {}),
+        follows_(m, "foreign", {}) {}
+  void begin(lock_manager& m, held_lock const& held) {
+    begin(m, held, leads_, executor([this](posted p) {
+            if (exits) say("too late: posted");
+            std::lock_guard const guard(mutex_);
+            posted_.push_back(std::move(p));
+          }));
+    begin(m, held, follows_, on_library_thread);
+  }
+
+ private:
+  void begin(lock_manager& m, held_lock const& held, election& candidate, executor const& where) {
+    std::vector<std::string> const both{"all", "foreign"};
+    mutex_options const options;
+    foreign_.async_acquire(where, handler("at the database acquired later"));
+    held_.async_acquire(where, handler("in line later"));
+    foreign_.async_wait_until_free_for(1h, where, handler("at the database acquired: free"));
+    if (how == "lease") {
+      m.async_acquire_all(both, options, where, handler("at the database acquired: all"));
+      candidate.async_campaign(where, handler("at the database acquired: elected"));
+    }
+    held.async_lost(where, handler("lost later"));
+  }
+  std::mutex mutex_;
+  std::deque<posted> posted_;
+  mutex foreign_, held_;
+  election leads_, follows_;
+};
+
 int run() {
   std::optional<made_manager> manager_on_stack;
   std::optional<held_mutex> held_on_stack;
@@ -184,6 +251,8 @@ int run() {
   wait_by_lock(held);
   wait_for(foreign, "at the database");
   waits.wait();
+  auto& later = *new asynchronous_calls(manager);  // of a loop that has stopped
+  later.begin(manager, *lock);
   if (!lock->valid()) return 70;
   say("ready");
   if (ending == "exit-in-callback") stay();
@@ -222,6 +291,8 @@ int main(int argc, char** argv) {
     ::prctl(PR_SET_DUMPABLE, 0);
     (void)!std::freopen("/dev/null", "w", stderr);
   }
-  return run();
+  int const ended = run();
+  exits = place != "thread";
+  return ended;
 }
 // NOLINTEND(bugprone-exception-escape)

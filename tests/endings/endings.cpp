@@ -83,9 +83,11 @@ class scene {
     bool const given_back_before = c.place == "thread" || c.place == "stack";
     if (!given_back_before) CHECK(program.output().find("acquired") == std::string::npos);
     CHECK(program.output().find("at the database acquired") == std::string::npos);
+    CHECK(program.output().find("too late") == std::string::npos);
     // By an exception nothing is given back, and where the server can't be reached nothing can be.
     bool const can = c.end != "exception" && c.state != sessions::silent;
     if (can) CHECK(is_free("held"));
+    CHECK(is_free("all"));  // nobody gets that
     if (can && c.end != "exit-in-handler") CHECK(is_free("lost"));
     if (wire_) wire_->refuse();  // what the program has left behind
     clear();
