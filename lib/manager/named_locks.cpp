@@ -26,20 +26,26 @@ static bool take_away(engine&, strategies::name_and_term const&, rowlock::strate
                       std::optional<sessions::connection_pool::loan>& session);
 
 static void add_waiters(engine&, backend::connection&, std::span<lock_info>) noexcept;
+static void add_row_locks(engine&, backend::connection&, std::span<lock_info>) noexcept;
 
 namespace {
 
 /// The limit if this process can't open the name again.
 constexpr std::chrono::milliseconds closed_at_most = 2s;
 
+std::vector<std::string> held_names(std::span<lock_info const> locks) {
+  std::vector<std::string> names;
+  for (auto const& lock : locks)
+    if (lock.held && (names.empty() || names.back() != lock.name)) names.push_back(lock.name);
+  return names;
+}
+
 }  // namespace
 
 // After an error the list has no waiters.
 void add_waiters(engine& in, backend::connection& session, std::span<lock_info> locks) noexcept try {
   if (!session.has_queues()) return;
-  std::vector<std::string> names;
-  for (auto const& lock : locks)
-    if (lock.held && (names.empty() || names.back() != lock.name)) names.push_back(lock.name);
+  auto const names = held_names(locks);
   if (names.empty()) return;
   auto known = in.tables.locks.waiters(session, names, in.reply_deadline());
   for (auto& lock : locks) {
@@ -52,21 +58,37 @@ void add_waiters(engine& in, backend::connection& session, std::span<lock_info> 
 } catch (std::exception const&) {
 }
 
+// Likewise.
+void add_row_locks(engine& in, backend::connection& session, std::span<lock_info> locks) noexcept try {
+  auto const names = held_names(locks);
+  if (names.empty()) return;
+  auto known = in.tables.locks.lockers(session, names, in.reply_deadline());
+  for (auto& lock : locks) {
+    auto const found = known.find(lock.name);
+    if (lock.held && found != known.end()) lock.row_locked_by = known.extract(found).mapped();
+  }
+} catch (std::exception const&) {
+}
+
 std::vector<lock_info> list(engine& in, list_options const& options) {
   constexpr std::size_t asked_at_once = 1000;
   auto loan = in.pool.borrow(in.reply_deadline());
   listing names(in, *loan, options);
   std::vector<lock_info> found;
   std::size_t asked = 0;
+  auto const add_sessions = [&] {
+    auto const locks = std::span(found).subspan(asked);
+    if (options.waiters) add_waiters(in, *loan, locks);
+    if (options.row_locks) add_row_locks(in, *loan, locks);
+    asked = found.size();
+  };
   for (std::size_t count = 0; options.limit == 0 || count < options.limit; ++count) {
     auto of_name = names.next();
     if (of_name.empty()) break;
     std::move(of_name.begin(), of_name.end(), std::back_inserter(found));
-    if (!options.waiters || found.size() - asked < asked_at_once) continue;
-    add_waiters(in, *loan, std::span(found).subspan(asked));
-    asked = found.size();
+    if (found.size() - asked >= asked_at_once) add_sessions();
   }
-  if (options.waiters) add_waiters(in, *loan, std::span(found).subspan(asked));
+  add_sessions();
   return found;
 }
 

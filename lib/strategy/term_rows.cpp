@@ -52,6 +52,19 @@ std::string unknown_word(char const* what, std::string const& word) {
   return fmt::format("its {} is '{}', which this version does not know", what, word);
 }
 
+// The columns of lock_waiters; lock_locked_by has one more.
+waiters_by_name sessions(backend::connection& c, backend::statement const& which,
+                         std::span<std::string const> names, boot_time_point deadline) {
+  waiters_by_name found;
+  for (auto const& columns : c.execute(which, std::vector<value>{base::json_list(names)}, deadline).rows) {
+    auto& of_name = found[as_text(columns.at(0))];
+    if (is_null(columns.at(1))) continue;
+    of_name.push_back({text_or_empty(columns.at(2)), as_int(columns.at(1)), text_or_empty(columns.at(3)),
+                       columns.size() > 4 ? text_or_empty(columns.at(4)) : std::string()});
+  }
+  return found;
+}
+
 // The columns of lock_read and lock_list.
 term_row decode(backend::row const& columns) {
   term_row r;
@@ -228,14 +241,12 @@ void term_rows::add_units(backend::connection& c, std::string const& name, std::
 
 waiters_by_name term_rows::waiters(backend::connection& c, std::span<std::string const> names,
                                    boot_time_point deadline) const {
-  waiters_by_name found;
-  std::vector<value> const parameters{base::json_list(names)};
-  for (auto const& columns : c.execute(book_.at("lock_waiters"), parameters, deadline).rows) {
-    auto& of_name = found[as_text(columns.at(0))];
-    if (!is_null(columns.at(1)))
-      of_name.push_back({text_or_empty(columns.at(2)), as_int(columns.at(1)), text_or_empty(columns.at(3))});
-  }
-  return found;
+  return sessions(c, book_.at("lock_waiters"), names, deadline);
+}
+
+waiters_by_name term_rows::lockers(backend::connection& c, std::span<std::string const> names,
+                                   boot_time_point deadline) const {
+  return sessions(c, at("lock_locked_by"), names, deadline);
 }
 
 std::optional<term_row> term_rows::find(backend::connection& c, std::string const& name,
@@ -315,13 +326,14 @@ bool term_rows::is_locked(backend::connection& c, name_and_term const& which,
 
 std::string term_rows::who_locks(backend::connection& c, std::string const& name,
                                  boot_time_point deadline) const try {
+  constexpr std::size_t most_told = 3;
+  auto sessions = lockers(c, std::span(&name, 1), deadline)[name];
+  sessions.resize(std::min(sessions.size(), most_told));
   std::string all;
-  for (auto const& columns : c.execute(at("lock_locked_by"), std::vector<value>{name}, deadline).rows) {
-    auto const application = text_or_empty(columns.at(1));
-    all += fmt::format("{}session {} of the server ({}user {})", all.empty() ? "" : ", ",
-                       as_int(columns.at(0)), application.empty() ? "" : base::printable(application) + ", ",
-                       base::printable(text_or_empty(columns.at(2))));
-  }
+  for (auto const& s : sessions)
+    all += fmt::format("{}session {} of the server ({}user {})", all.empty() ? "" : ", ", s.session,
+                       s.application.empty() ? "" : base::printable(s.application) + ", ",
+                       base::printable(s.user));
   return all;
 } catch (error const&) {
   if (!c.usable()) throw;

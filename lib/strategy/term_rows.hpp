@@ -73,7 +73,7 @@ std::string in_brackets(std::string entries);
 /// An upper bound of its bytes in that list.
 std::size_t room_for(name_and_term const&) noexcept;
 
-/// Of held locks, where the database shows waiters.
+/// Sessions, where the database shows them.
 using waiters_by_name = std::unordered_map<std::string, std::vector<waiter_info>>;
 
 struct rows_wanted {
@@ -123,6 +123,9 @@ class term_rows {
 
   /// Of the names that are held. @throws error, also without the right to see waiters
   waiters_by_name waiters(backend::connection&, std::span<std::string const> names,
+                          boot_time_point deadline) const;
+  /// Whose open transactions have the rows locked. @throws error, also without the right to see it
+  waiters_by_name lockers(backend::connection&, std::span<std::string const> names,
                           boot_time_point deadline) const;
 
   /// In the order of the argument; empty where a name has no row.

@@ -41,7 +41,7 @@ constexpr std::pair<std::string_view, std::string_view> shapes[] = {
     {"lock_idle", "t"},
     {"lock_list", "nkmititizdcueztzd"},
     {"lock_list_end", "n"},
-    {"lock_locked_by", "itt"},
+    {"lock_locked_by", "nittt"},
     {"lock_next_take", "i"},
     {"lock_read", "nkmititizdcueztzd"},
     {"lock_release", "z"},

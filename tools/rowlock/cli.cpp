@@ -307,6 +307,7 @@ end_of_program run_program(int argc, char** argv) {
   app.set_version_flag("--version", "rowlock " ROWLOCK_VERSION, "Print this program's version");
   add_run(app, call);
   add_list(app, call);
+  add_top(app, call);
   add_take(app, call);
   add_renew(app, call);
   add_release(app, call);

@@ -51,6 +51,7 @@ struct invocation {
 /// Each adds one command, with its help, to the program. `invocation` must outlive the App.
 void add_run(CLI::App&, invocation&);
 void add_list(CLI::App&, invocation&);
+void add_top(CLI::App&, invocation&);
 void add_take(CLI::App&, invocation&);
 void add_renew(CLI::App&, invocation&);
 void add_release(CLI::App&, invocation&);

@@ -163,8 +163,9 @@ struct list_options {
   /// At most so many names, each with all its permits; 0: all. For pages, set `after` to the last name of the
   /// page before. Changes in between can be missed.
   std::size_t limit = 0;
-  std::string after{};  ///< only names behind this one
-  bool waiters = true;  ///< also waiters, where the database knows them
+  std::string after{};     ///< only names behind this one
+  bool waiters = true;     ///< also waiters, where the database knows them
+  bool row_locks = false;  ///< also lock_info::row_locked_by
 };
 
 }  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

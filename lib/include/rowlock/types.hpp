@@ -141,11 +141,12 @@ struct detached_lock {
   std::optional<rowlock::strategy> strategy{};
 };
 
-/// A waiter, as the server sees it. Facts that the server hides from this user are empty.
+/// A waiter, or another session, as the server sees it. Facts that the server hides from this user are empty.
 struct waiter_info {
   std::string host;          ///< the client's address
   std::int64_t session = 0;  ///< the server's number for it: PostgreSQL's process id, or the connection id
   std::string application;   ///< of PostgreSQL
+  std::string user{};        ///< its login, in lock_info::row_locked_by
 };
 
 /// A row of rowlock_locks, or a permit, for people.
@@ -163,6 +164,10 @@ struct lock_info {
   std::optional<int> waiting{};
   std::vector<waiter_info> waiters{};  ///< as many, in no order
   term_id term{};                      ///< of a permit, from list(): for lock_manager::revoke()
+  /// Of a held lock, with list_options::row_locks: sessions whose open transaction has the name's row locked,
+  /// which can keep its holder from renewing. A row_lock's holder is one of them. MariaDB tells only while a
+  /// third session waits for the row, MySQL and MariaDB only with rights; SQLite never.
+  std::vector<waiter_info> row_locked_by{};
 };
 
 enum class revoke_mode {

@@ -217,24 +217,26 @@ WHERE name = $1 AND term = $2
 -- name: lock_idle
 SELECT 1 FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND term = $2 FOR UPDATE SKIP LOCKED
 
--- Which session has the row of $1 locked, for people: for a message when a renewal has been kept from the row for some time.
--- A plain read, which waits for nobody. MySQL tells it to users that may read performance_schema; MariaDB to those with
--- PROCESS, and only while a third session waits for the row. "/*!80001" is read by MySQL alone, "/*M!" by MariaDB. [C75]
+-- Which sessions have the rows of the names $1 (a JSON list) locked, for people: for a message when a renewal has been kept from
+-- the row for some time, and beside a list. A plain read, which waits for nobody. MySQL tells it to users that may read
+-- performance_schema; MariaDB to those with PROCESS, and only while a third session waits for the row. "/*!80001" is read by MySQL
+-- alone, "/*M!" by MariaDB. The key's first column is the name, in hexadecimal digits. [C75]
 -- name: lock_locked_by
-WITH asked AS (SELECT concat('0x', hex($1)) AS row_key, 'rowlock_locks' AS place)
-/*!80001 SELECT DISTINCT t.processlist_id, NULL, t.processlist_user
+WITH asked AS (
+  SELECT DISTINCT j.name, concat('0x', hex(j.name)) AS row_key, 'rowlock_locks' AS place
+  FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (name VARBINARY(255) PATH '$')) AS j)
+/*!80001 SELECT DISTINCT asked.name, t.processlist_id, t.processlist_host, NULL, t.processlist_user
 FROM asked JOIN performance_schema.data_locks AS d ON d.index_name = 'PRIMARY' AND d.lock_status = 'GRANTED'
   AND concat('`', d.object_schema, '`.`', d.object_name, '`') IN (asked.place, concat('`', database(), '`.', asked.place))
-  AND (d.lock_data = asked.row_key OR d.lock_data LIKE concat(asked.row_key, ', %'))
+  AND substring_index(d.lock_data, ', ', 1) = asked.row_key
 JOIN performance_schema.threads AS t ON t.thread_id = d.thread_id */
-/*M!100600 SELECT DISTINCT t.trx_mysql_thread_id, NULL, p.user
+/*M!100600 SELECT DISTINCT asked.name, t.trx_mysql_thread_id, substring_index(p.host, ':', 1), NULL, p.user
 FROM asked JOIN information_schema.innodb_locks AS d ON d.lock_index = 'PRIMARY'
   AND d.lock_table IN (asked.place, concat('`', database(), '`.', asked.place))
-  AND (d.lock_data = asked.row_key OR d.lock_data LIKE concat(asked.row_key, ', %'))
+  AND substring_index(d.lock_data, ', ', 1) = asked.row_key
 JOIN information_schema.innodb_lock_waits AS w ON w.blocking_lock_id = d.lock_id
 JOIN information_schema.innodb_trx AS t ON t.trx_id = w.blocking_trx_id
 LEFT JOIN information_schema.processlist AS p ON p.id = t.trx_mysql_thread_id */
-LIMIT 3
 
 -- For a lock that is given back earlier than $3 milliseconds after it was taken. Until then the row has the term $4, which
 -- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the

@@ -240,18 +240,22 @@ WHERE name = $1 AND term = $2
   /* of a lock */ AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1) /* end */
 FOR UPDATE SKIP LOCKED
 
--- Which session has the row of $1 locked, for people: for a message when a renewal has been kept from the row for some time.
+-- Which sessions have the rows of the names $1 (a JSON list) locked, for people: for a message when a renewal has been kept from
+-- the row for some time, and beside a list.
 -- xmax is the transaction that locked or changed it last. Of a row that several have locked in shared mode it is another
 -- kind of number: so the session must have used the table. A plain read, which waits for nobody; any role may read it. [C75]
 -- name: lock_locked_by
-SELECT a.pid::bigint, a.application_name::text, a.usename::text
-FROM rowlock_locks AS l
-JOIN pg_locks AS t ON t.locktype = 'transactionid' AND t.transactionid = l.xmax AND t.granted AND t.mode = 'ExclusiveLock'
+WITH locked AS MATERIALIZED (
+  SELECT k.pid, k.locktype, k.transactionid, k.relation FROM pg_locks AS k
+  WHERE k.locktype = 'relation' OR (k.locktype = 'transactionid' AND k.granted AND k.mode = 'ExclusiveLock'))
+SELECT l.name, a.pid::bigint, host(a.client_addr), a.application_name::text, a.usename::text
+FROM json_array_elements_text($1::json) AS w(name)
+JOIN rowlock_locks AS l ON l.name = w.name
+JOIN locked AS t ON t.transactionid = l.xmax
 JOIN pg_stat_activity AS a ON a.pid = t.pid
-WHERE l.name = $1
-  /* of a lock */ AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1) /* end */
-  AND EXISTS (SELECT 1 FROM pg_locks AS r WHERE r.pid = t.pid AND r.locktype = 'relation' AND r.relation = l.tableoid)
-LIMIT 3
+WHERE w.name = w.name || ''
+  /* of a lock */ AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = l.name ORDER BY n.generation DESC LIMIT 1) /* end */
+  AND EXISTS (SELECT 1 FROM locked AS r WHERE r.pid = t.pid AND r.locktype = 'relation' AND r.relation = l.tableoid)
 
 -- For a lock that is given back earlier than $3 milliseconds after it was taken. Until then the row has the term $4, which
 -- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the

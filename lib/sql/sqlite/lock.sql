@@ -150,7 +150,7 @@ SELECT 1 FROM rowlock_locks WHERE name = ?1 AND term = ?2
 
 -- No row can be locked by itself, and who has the file locked nobody tells.
 -- name: lock_locked_by
-SELECT NULL, NULL, NULL FROM rowlock_locks WHERE name = ?1 AND 1 = 0
+SELECT name, NULL, NULL, NULL, NULL FROM rowlock_locks WHERE 1 = 0 AND name = ?1
 
 -- For a lock that is given back earlier than ?3 milliseconds after it was taken. Until then the row has the term ?4, which
 -- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
