@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "contract/fixture.hpp"
+#include "contract/open_transaction.hpp"
 #include "contract/permits.hpp"
 
 using namespace rowlock;

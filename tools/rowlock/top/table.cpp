@@ -171,7 +171,7 @@ std::vector<top_table::column> const& top_table::all_columns() {
        [](t const&, l const& lock) {
          return blocked(lock) ? std::to_string(lock.row_locked_by.front().session) : std::string();
        }},
-      {"TOKEN", 10, 6,
+      {"TOKEN", 10, 16,
        [](t const&, l const& lock) {
          return lock.holder.token ? std::to_string(lock.holder.token.value) : std::string();
        }},
