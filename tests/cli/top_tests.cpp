@@ -157,7 +157,7 @@ TEST_CASE("top: sorted by each column and back, the selection stays with its nam
 
 TEST_CASE("top: a filter, typed and taken back") {
   table_of table({held("alpha"), held("beta"), held("\xc3\xa4lpha")});
-  for (char const c : std::string("/ALP")) (void)table.press(typed(c));
+  for (char const c : std::string("/LPH")) (void)table.press(typed(c));
   CHECK(names_on(table) == words{"alpha", "\xc3\xa4lpha"});
   (void)table.press({key::kind::backspace});
   (void)table.press({key::kind::backspace});
@@ -289,10 +289,10 @@ class tmux {
  public:
   explicit tmux(place const& p, std::string const& dimensions = "80x24") {
     auto const by = dimensions.find('x');
-    environment env = p.variables({{"LC_ALL", "C.UTF-8"}, {"PS1", "prompt> "}, {"NO_COLOR", ""}});
+    environment env = p.variables({{"LC_ALL", "C.UTF-8"}, {"NO_COLOR", ""}});
     auto const r = run(
         {"tmux", "-u", "-S", socket_, "-f", "/dev/null", "new-session", "-d", "-x", dimensions.substr(0, by),
-         "-y", dimensions.substr(by + 1), "exec bash --norc --noprofile --noediting -i"},
+         "-y", dimensions.substr(by + 1), "PS1='prompt> ' exec bash --norc --noprofile --noediting -i"},
         env);
     REQUIRE_MESSAGE(r.status == 0, r.err);
     shows("prompt>");
@@ -340,8 +340,7 @@ class tmux {
   void is_in_order() {
     type("clear; stty -a | grep -o '[^ ]*echo ' | tr -d ' '; stty -a | grep -o '[^ ]*icanon' ; echo do''ne");
     shows("done");
-    CHECK(has(screen(), "\necho\n"));
-    CHECK(has(screen(), "\nicanon\n"));
+    CHECK(screen().starts_with("echo\nicanon\ndone\n"));
   }
 
  private:
@@ -433,7 +432,7 @@ TEST_CASE_TEMPLATE("F22: top: under tmux: resized, suspended, and ended by signa
     auto const pid = t.start(p, {"top", "--every", "100ms"});
     t.shows(">job-a");
     t.resize("30", "6");
-    t.shows("every 100ms\n NAME ");
+    t.shows("every~\n NAME ");
     t.resize("3", "1");
     t.shows(">j~");
     t.resize("120", "30");
