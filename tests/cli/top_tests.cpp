@@ -459,8 +459,7 @@ TEST_CASE_TEMPLATE("F22: top: under tmux: resized, suspended, and ended by signa
   t.shows("status 130");
 }
 
-TEST_CASE_TEMPLATE("F22: top: while the database does not answer: resized, and ended at once", Place,
-                   on_postgresql) {
+TEST_CASE_TEMPLATE("F22: top: while the database does not answer: resized, and ended", Place, on_postgresql) {
   Place const p;
   holder const a(p, {"--ttl", "60s", "job-a"});
   tmux t(p);

@@ -244,18 +244,24 @@ FOR UPDATE SKIP LOCKED
 -- the row for some time, and beside a list.
 -- xmax is the transaction that locked or changed it last. Of a row that several have locked in shared mode it is another
 -- kind of number: so the session must have used the table. A plain read, which waits for nobody; any role may read it. [C75]
+-- The few open transactions come first: mostly there are none that use the table, and no row is read.
 -- name: lock_locked_by
 WITH locked AS MATERIALIZED (
   SELECT k.pid, k.locktype, k.transactionid, k.relation FROM pg_locks AS k
-  WHERE k.locktype = 'relation' OR (k.locktype = 'transactionid' AND k.granted AND k.mode = 'ExclusiveLock'))
-SELECT l.name, a.pid::bigint, host(a.client_addr), a.application_name::text, a.usename::text
-FROM json_array_elements_text($1::json) AS w(name)
-JOIN rowlock_locks AS l ON l.name = w.name
-JOIN locked AS t ON t.transactionid = l.xmax
-JOIN pg_stat_activity AS a ON a.pid = t.pid
-WHERE w.name = w.name || ''
-  /* of a lock */ AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = l.name ORDER BY n.generation DESC LIMIT 1) /* end */
-  AND EXISTS (SELECT 1 FROM locked AS r WHERE r.pid = t.pid AND r.locktype = 'relation' AND r.relation = l.tableoid)
+  WHERE k.locktype = 'relation' OR (k.locktype = 'transactionid' AND k.granted AND k.mode = 'ExclusiveLock')),
+holds AS MATERIALIZED (
+  SELECT DISTINCT t.pid, t.transactionid, r.relation
+  FROM locked AS t JOIN locked AS r ON r.pid = t.pid AND r.locktype = 'relation'
+  WHERE t.locktype = 'transactionid'),
+named AS MATERIALIZED (
+  SELECT l.name, l.xmax AS locker, l.tableoid AS relation
+  FROM json_array_elements_text($1::json) AS w(name) JOIN rowlock_locks AS l ON l.name = w.name
+  WHERE w.name = w.name || ''
+    /* of a lock */ AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = l.name ORDER BY n.generation DESC LIMIT 1) /* end */)
+SELECT n.name, a.pid::bigint, host(a.client_addr), a.application_name::text, a.usename::text
+FROM holds AS h
+JOIN named AS n ON n.locker = h.transactionid AND n.relation = h.relation
+JOIN pg_stat_activity AS a ON a.pid = h.pid
 
 -- For a lock that is given back earlier than $3 milliseconds after it was taken. Until then the row has the term $4, which
 -- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
