@@ -267,16 +267,12 @@ CLI_CASE("top --once: the table as text, also without a terminal; --json") {
 }
 
 TEST_CASE("top: what is wrong on the command line is named") {
-  for (auto const& [option, value] : std::vector<std::pair<std::string, std::string>>{{"--every", "1ms"},
-                                                                                      {"--every", "2h"},
-                                                                                      {"--every", "x"},
-                                                                                      {"--sort", "x"},
-                                                                                      {"--limit", "0"},
-                                                                                      {"--width", "3"}}) {
-    CAPTURE(option);
-    auto const r = run({rowlock_program, "--db", "local", "top", option, value});
+  for (words const& option : {words{"--every", "1ms"}, words{"--every", "2h"}, words{"--every", "x"},
+                              words{"--sort", "x"}, words{"--limit", "0"}, words{"--width", "3"}}) {
+    CAPTURE(option[0]);
+    auto const r = run({rowlock_program, "--db", "local", "top", option[0], option[1]});
     CHECK(r.status == 64);
-    CHECK(r.says(option));
+    CHECK(r.says(option[0]));
   }
   auto const none = run({rowlock_program, "--db", "sqlite:/nowhere/x", "top"});
   CHECK(none.status == 78);

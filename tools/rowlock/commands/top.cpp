@@ -26,6 +26,7 @@
 #include "exit_status.hpp"
 #include "holder.hpp"
 #include "process/descriptor.hpp"
+#include "process/signals.hpp"
 #include "text.hpp"
 #include "top/screen.hpp"
 #include "top/table.hpp"
@@ -300,7 +301,7 @@ end_of_program top(invocation& call, options const& o) {
   auto const& db = call.use_database();
   source from(db, o);
   std::setlocale(LC_CTYPE, "");
-  // printed() bytes are UTF-8, whatever a pipe or file is for.
+  // Names are printed as they are, in UTF-8, as by the other commands.
   bool const utf8 = std::string_view(::nl_langinfo(CODESET)) == "UTF-8";
   top_table table(fmt::format("rowlock top{}", o.glob.empty() ? "" : " " + printable(o.glob)), every,
                   *order_of(o.sort));

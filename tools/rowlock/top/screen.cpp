@@ -131,7 +131,7 @@ std::optional<key> screen::pressed() {
     auto const what = ::wget_wch(stdscr, &code);
     if (what == ERR) return std::nullopt;
     if (what == KEY_CODE_YES) {
-      if (auto const k = special(code)) return k;
+      if (auto k = special(code)) return k;
       continue;
     }
     if (code == redraw) ::clearok(stdscr, TRUE);

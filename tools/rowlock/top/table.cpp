@@ -61,7 +61,7 @@ bool owns_session(lock_info const& lock) { return traits(lock.holder.strategy).o
 bool blocked(lock_info const& lock) { return !lock.row_locked_by.empty() && !owns_session(lock); }
 
 std::string state_in_column(lock_info const& lock) {
-  std::string const state = state_of(lock);
+  std::string state = state_of(lock);
   if (state != "held" || lock.holder.strategy != strategy::shared) return state;
   return lock.holder.units == 1 ? "reads" : "writes";
 }
@@ -126,10 +126,12 @@ screen_line line(std::string text, std::size_t width, look how = look::plain) {
 
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
-  for (std::size_t end = 0; end != text.npos; text.remove_prefix(end == text.npos ? 0 : end + 1)) {
-    end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
+  std::size_t begin = 0;
+  for (auto end = text.find('\n'); end != text.npos; end = text.find('\n', begin)) {
+    lines.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
   }
+  lines.emplace_back(text.substr(begin));
   return lines;
 }
 
