@@ -120,7 +120,7 @@ int changes(std::vector<lock_info> const& before, std::vector<lock_info> const& 
   return count;
 }
 
-screen_line line(std::string text, std::size_t width, look how = look::plain) {
+screen_line line(std::string_view text, std::size_t width, look how = look::plain) {
   return {how, trimmed(fitted(text, width)), false};
 }
 
