@@ -302,7 +302,7 @@ TEST_CASE("program: tools/torture says what is wrong with its command line, and 
            {"--workload ''", "--workload needs a value"},
            {"--db nothing", "there is no nothing; there are: postgresql, "},
            {"--db sqlite --db sqlite", "--db sqlite is there twice"},
-           {"--workload nothing", "there is no nothing; there are: mutex "},
+           {"--workload nothing", "there is no nothing; there are: force "},
            {"--client nothing", "there is no nothing; there are: blocking async"},
            {"--client async --workload election", "--workload election has no asynchronous calls"},
            {"--seed x", "'x' is no number"},
