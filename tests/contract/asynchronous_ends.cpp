@@ -246,15 +246,15 @@ LEASE_CASE("async ends: F17: calls of each kind complete once before the manager
   auto const goes_on = std::make_shared<std::atomic<bool>>(true);
   std::atomic<bool> ended{false};
   std::atomic<int> posts_after_the_end{0};
-  std::atomic<int> hang{0};
+  auto const hang = std::make_shared<std::atomic<int>>(0);  // of threads that the manager leaves behind
   loop l;
   executor const where([&, to = l.where()](posted p) {
     if (ended) ++posts_after_the_end;
     to.post(std::move(p));
   });
-  f.probe->before = [&, goes_on](std::string const&) {
+  f.probe->before = [goes_on, hang](std::string const&) {
     if (*goes_on) return;
-    ++hang;
+    ++*hang;
     (void)eventually([&] { return goes_on->load(); });
   };
   auto o = f.options;
@@ -265,7 +265,7 @@ LEASE_CASE("async ends: F17: calls of each kind complete once before the manager
   SUBCASE("the database hangs") {
     *goes_on = false;
     calls->mine().async_extend(60s, where, tells(late));
-    REQUIRE(eventually([&] { return hang > 0; }));
+    REQUIRE(eventually([&] { return *hang > 0; }));
   }
   m.reset();
   ended = true;
