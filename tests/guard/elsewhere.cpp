@@ -187,7 +187,8 @@ TEST_CASE_TEMPLATE("guard_statements: a revocation between them and COMMIT waits
   f.make_counter();
   auto options = f.options;
   options.reply_timeout = 300ms;
-  auto const m = f.manager(options);
+  auto const hurried = f.manager(options);
+  auto const m = f.manager();
   auto const p = f.open();
   for (auto const mode : {revoke_mode::at_renewal, revoke_mode::now})
     for (auto const& level : levels_of<On>()) {
@@ -197,7 +198,7 @@ TEST_CASE_TEMPLATE("guard_statements: a revocation between them and COMMIT waits
       begin(f, *p, level);
       p->run(f.set_counter(7));
       CHECK(refusal(*p, guards) == "");
-      auto const refused = reason_of([&] { (void)m->revoke("a", mode); });
+      auto const refused = reason_of([&] { (void)hurried->revoke("a", mode); });
       CHECK(refused.has_value());
       p->commit();
       CHECK(m->revoke("a", mode));
